@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -156,21 +157,66 @@ def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submi
     return load_data(task, flags, surroundings=surroundings)
 
 
+def shared_arms(
+    task: str | Fields,
+    arms: Sequence[WrittenArm],
+    first: Entry,
+    surroundings: Surroundings,
+    submitted: Mapping[str, Submission],
+) -> dict[str, Submission]:
+    """The submitted arms without what the first input sets, which holds for that input alone.
+
+    An arm whose task cannot be read without it is not among them.
+    """
+    if not first.fields:
+        return dict(submitted)
+    bare = first.model_copy(update={"fields": {}})
+    found: dict[str, Submission] = {}
+    for arm in arms:
+        if arm.name in submitted:
+            with suppress(InvalidInput):
+                found[arm.name] = _submitted(task, arm, bare, surroundings)
+    return found
+
+
 def stored_arms(
-    written: Sequence[WrittenArm], specs: Mapping[str, Spec], first: Entry, found: Findings
+    written: Sequence[WrittenArm],
+    specs: Mapping[str, Spec],
+    shared: Mapping[str, Spec],
+    first: Entry,
+    found: Findings,
 ) -> tuple[Arm, ...]:
-    """The arms as they are stored; `specs` are those that can be run."""
+    """The arms as they are stored.
+
+    Args:
+        written: all arms of the file.
+        specs: those that can be run, with the first input.
+        shared: the same without what that input sets, where that is a task.
+        first: the first input.
+        found: takes what is wrong.
+    """
     read = [
-        found.part(lambda arm=arm: _stored(arm, specs[arm.name], written, first))
+        found.part(
+            lambda arm=arm: _stored(arm, specs[arm.name], shared.get(arm.name), written, first)
+        )
         for arm in written
         if arm.name in specs
     ]
     return tuple(arm for arm in read if arm is not None)
 
 
-def _stored(arm: WrittenArm, spec: Spec, all_arms: Sequence[WrittenArm], first: Entry) -> Arm:
+def _stored(
+    arm: WrittenArm,
+    spec: Spec,
+    shared: Spec | None,
+    all_arms: Sequence[WrittenArm],
+    first: Entry,
+) -> Arm:
     """The arm with its whole task, without the values of the first input."""
-    task: Fields = spec.model_dump(mode="json", by_alias=True)
+    task: Fields = (shared or spec).model_dump(mode="json", by_alias=True)
+    if shared is None:
+        # Every input has to set these: one that does not is refused with the others.
+        _drop(task, first.fields)
     context = task.get("context")
     if isinstance(context, dict):
         task["context"] = {key: text for key, text in context.items() if key not in first.context}
@@ -181,6 +227,16 @@ def _stored(arm: WrittenArm, spec: Spec, all_arms: Sequence[WrittenArm], first: 
         most_usd=spec.budget.cost_usd or None,
         most_tokens=spec.budget.tokens or None,
     )
+
+
+def _drop(task: Fields, given: Fields) -> None:
+    """Take fields out of a task, those of blocks one by one."""
+    for name, value in given.items():
+        block = task.get(name)
+        if isinstance(block, dict) and isinstance(value, dict):
+            _drop(block, value)
+        else:
+            task.pop(name, None)
 
 
 def _tries(arm: WrittenArm, all_arms: Sequence[WrittenArm]) -> Tries | None:

@@ -15,6 +15,7 @@ from perdure.domain.experiments.plan import (
     Fields,
     Plan,
     Scoring,
+    differing,
     highest,
     trial_task,
 )
@@ -22,14 +23,20 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.ports import BlobStore
-from perdure.submission.experiment_arms import stored_arms, submitted_arms, written_arms
+from perdure.domain.specs import Spec
+from perdure.submission.experiment_arms import (
+    shared_arms,
+    stored_arms,
+    submitted_arms,
+    written_arms,
+)
 from perdure.submission.experiment_inputs import entries_of, read_inputs
 from perdure.submission.experiment_scoring import budget_of, scoring_of
 from perdure.submission.file_references import with_addresses
 from perdure.submission.findings import Findings, refused
 from perdure.submission.loading import load_data
 from perdure.submission.task_file import fields_of, read_file
-from perdure.submission.types import Surroundings
+from perdure.submission.types import Submission, Surroundings
 
 
 class ExperimentFile(FrozenModel):
@@ -88,14 +95,16 @@ def experiment_of(
     submitted = (
         submitted_arms(given.task, written, first, surroundings, found) if first is not None else {}
     )
-    specs = {arm: one.spec for arm, one in submitted.items()}
-    arms = stored_arms(written, specs, first, found) if first is not None else ()
-    spec = next(iter(specs.values()), None)
+    arms, shared = (), dict[str, Submission]()
+    if first is not None:
+        shared = shared_arms(given.task, written, first, surroundings, submitted)
+        arms = stored_arms(written, _specs(submitted), _specs(shared), first, found)
+    spec = next(iter(_specs(submitted).values()), None)
     scoring = found.part(lambda: scoring_of(given.score, spec, entries or (), surroundings))
     budget = found.part(lambda: budget_of(given.budget, path="budget"))
     plan = found.part(lambda: _plan(given, name, arms, scoring or Scoring()))
     whole = (
-        found.part(lambda: _with_entries(plan, entries, surroundings))
+        found.part(lambda: _with_entries(plan, entries, surroundings, first=entries[0]))
         if plan is not None and entries is not None
         else None
     )
@@ -106,9 +115,18 @@ def experiment_of(
     return ExperimentSubmission(
         plan=whole.model_copy(update={"budget": budget}),
         entries=tuple(entries),
-        blobs={key: data for one in submitted.values() for key, data in one.blobs.items()},
+        blobs={
+            key: data
+            for arms_read in (submitted, shared)
+            for one in arms_read.values()
+            for key, data in one.blobs.items()
+        },
         notes=tuple(dict.fromkeys(note for one in submitted.values() for note in one.notes)),
     )
+
+
+def _specs(arms: Mapping[str, Submission]) -> dict[str, Spec]:
+    return {arm: one.spec for arm, one in arms.items()}
 
 
 async def stored_plan(submitted: ExperimentSubmission, blobs: BlobStore) -> Plan:
@@ -137,7 +155,7 @@ def more_entries(
         InvalidInput: they have other fields, or the name of an existing input.
     """
     entries = entries_of(read_inputs(inputs, folder=surroundings.folder), after=known)
-    _with_entries(plan, entries, surroundings)
+    _with_entries(plan, entries, surroundings, first=[*known, *entries][0])
     return entries
 
 
@@ -177,21 +195,27 @@ def _plan(given: ExperimentFile, name: str, arms: tuple[Arm, ...], scoring: Scor
     return None
 
 
-def _with_entries(plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> Plan:
+def _with_entries(
+    plan: Plan, entries: Sequence[Entry], surroundings: Surroundings, *, first: Entry
+) -> Plan:
     """The plan with the most that a run of each arm may spend over these inputs.
+
+    `first` is the first input of the experiment, with which its arms were read.
 
     Raises:
         InvalidInput: an input changes fields of the task to what cannot be run.
     """
-    return plan.model_copy(
-        update={"arms": tuple(_with_limits(arm, plan, entries, surroundings) for arm in plan.arms)}
-    )
+    arms = (_with_limits(arm, plan, entries, surroundings, first=first) for arm in plan.arms)
+    return plan.model_copy(update={"arms": tuple(arms)})
 
 
-def _with_limits(arm: Arm, plan: Plan, entries: Sequence[Entry], surroundings: Surroundings) -> Arm:
+def _with_limits(
+    arm: Arm, plan: Plan, entries: Sequence[Entry], surroundings: Surroundings, *, first: Entry
+) -> Arm:
     usd, tokens = [arm.most_usd], [arm.most_tokens]
-    # Others need no look: the first was read with each arm, and they differ from it only in texts.
-    for entry in (entry for entry in entries if entry.fields):
+    # Of inputs that set the same the first stands for all: they differ from it only in texts. Where
+    # the first of all sets nothing, such inputs need no look: it was read with each arm.
+    for entry in (entry for entry in differing(entries) if entry.fields or first.fields):
         task = trial_task(arm, entry, label=plan.name)
         try:
             # Without a folder: its defaults are in the arm's task, and inputs name no files.

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from perdure.adapters.checks import check_problems
-from perdure.domain.experiments.plan import Tries
+from perdure.domain.experiments.plan import Tries, trial_task
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.interfaces.definitions import DEFINITIONS
 from perdure.submission.experiment_inputs import json_lines, table
@@ -310,6 +310,38 @@ def test_further_inputs_have_the_fields_of_the_first() -> None:
     assert [(one.name, one.context) for one in more] == [("3", {"product": "cup"})]
     with pytest.raises(InvalidInput, match="lacks product"):
         more_entries([{"cup": "x"}], found.plan, found.entries, surroundings=around(None))
+
+
+SET: dict[str, JsonValue] = {
+    "budget": {"cost_usd": 1.5},
+    "refine": {"max_iterations": 9},
+    "rubric": [{"name": "other", "evaluator": {"check": "contains", "all": ["oak"]}}],
+}
+
+
+def test_what_the_first_input_sets_holds_for_that_input_alone() -> None:
+    submitted = made(inputs=[{"product": "a", "set": SET}, {"product": "b"}])
+    loop, single, best = submitted.plan.arms
+    first, second = (trial_task(loop, one, label="e") for one in submitted.entries)
+    assert (first["rubric"][0]["name"], first["refine"]["max_iterations"]) == ("other", 9)  # type: ignore[index, call-overload]
+    assert (second["rubric"][0]["name"], second["refine"]["max_iterations"]) == ("short", 3)  # type: ignore[index, call-overload]
+    assert second["budget"]["cost_usd"] == "0.2"  # type: ignore[index, call-overload]
+    assert [one.task["refine"]["max_iterations"] for one in (single, best)] == [1, 1]  # type: ignore[index, call-overload]
+    assert str(loop.most_usd) == "1.5"
+
+
+def test_what_a_task_lacks_without_the_first_input_every_input_sets() -> None:
+    task = {name: value for name, value in TASK.items() if name != "goal"}
+    goals: list[JsonValue] = [{"product": one, "set": {"goal": f"Sell {one}."}} for one in "ab"]
+    submitted = made(task=task, inputs=goals)
+    told = [trial_task(arm, submitted.entries[1], label="e") for arm in submitted.plan.arms]
+    assert {str(one["goal"]) for one in told} == {"Sell b."}
+    assert "inputs.2: " in refused(task=task, inputs=[goals[0], {"product": "b"}])
+    surroundings = around(None)
+    with pytest.raises(InvalidInput, match=r"inputs\.3: "):
+        more_entries(
+            [{"product": "c"}], submitted.plan, submitted.entries, surroundings=surroundings
+        )
 
 
 def test_a_ready_made_task_is_an_experiment_too() -> None:

@@ -4,6 +4,7 @@ Every combination of an input, a repeat and an arm is one *trial*. Trials are nu
 input, so that all arms of an input run close to each other and inputs can be added at the end.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from decimal import Decimal
@@ -178,6 +179,14 @@ class Entry(FrozenModel):
     def named_inputs(self) -> Fields:
         """Its named inputs: a null is empty here and missing in a task, so that has a text."""
         return {name: "" if value is None else value for name, value in self.context.items()}
+
+
+def differing(entries: Iterable[Entry]) -> list[Entry]:
+    """The first of the inputs that set the same fields of the task, for each such group."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        found.setdefault(json.dumps(entry.fields, sort_keys=True), entry)
+    return list(found.values())
 
 
 def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:

@@ -1,6 +1,5 @@
 """The most that one run of each arm may spend; the experiment reserves it before a run starts."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,6 +9,7 @@ from perdure.domain.experiments.plan import (
     Arm,
     Entry,
     Plan,
+    differing,
     highest,
     trial_task,
 )
@@ -70,8 +70,8 @@ async def check_added(
         InvalidInput: a run over one of them might spend more than is set aside for it.
     """
     prices = _Prices(models, default_model)
-    # Inputs that set no fields have the bounds that the arms got at the start.
-    for entry in (entry for entry in entries if entry.fields):
+    # Also one that sets nothing: all inputs of the start may set lower limits than the task has.
+    for entry in differing(entries):
         for arm in plan.arms:
             spec = await _spec(arm, entry, check)
             usd, tokens = await prices.most_of(spec), spec.budget.tokens or None
@@ -91,8 +91,7 @@ async def check_added(
 
 async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices", check: Check) -> Arm:
     # Inputs that change nothing but texts have the bounds of the first.
-    telling = {json.dumps(entry.fields, sort_keys=True): entry for entry in reversed(entries)}
-    specs = [await _spec(arm, entry, check) for entry in telling.values()]
+    specs = [await _spec(arm, entry, check) for entry in differing(entries)]
     return arm.model_copy(
         update={
             "most_usd": highest([await prices.most_of(spec) for spec in specs]),

@@ -144,3 +144,21 @@ async def test_an_added_input_may_not_spend_more_than_is_set_aside() -> None:
             await add(budget=one)
     with pytest.raises(InvalidInput, match="cost_usd"):
         await add(models={"executor": "dear"})
+
+
+async def test_an_added_input_that_sets_nothing_may_not_exceed_what_others_set_lower() -> None:
+    low: JsonValue = {"budget": {"cost_usd": 0.1, "tokens": 1_000}}
+    given: JsonValue = {
+        "task": TASK,
+        "inputs": [{"about": "a", "set": low}],
+        "arms": {"a": {}},
+        "score": {"check": "contains", "all": ["x"]},
+    }
+    submitted = experiment_of(given, surroundings=Surroundings(folder=None))
+    plan = await bounded(
+        submitted.plan, submitted.entries, Models(), check=with_stages, default_model="small"
+    )
+    assert plan.arms[0].most_tokens == 1_000
+    entry = Entry(name="late", context={"about": "b"})
+    with pytest.raises(InvalidInput, match=r"inputs\.late: found 0.02 for cost_usd"):
+        await check_added(plan, [entry], Models(), check=with_stages, default_model="small")
