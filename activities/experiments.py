@@ -110,6 +110,7 @@ class SettleTrial:
         ended = await self._ended(step.run)
         output = await self._output(ended)
         one = try_of(ended, await records_of(self._records, ended.id))
+        one = one.model_copy(update={"empty": output is None})
         judge, judge_spend = None, SettleTrialReport()
         if plan.scoring.held_out and output is not None and not one.failed:
             entry = await self._store.entry(step.experiment, position.entry)

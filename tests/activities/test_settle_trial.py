@@ -4,17 +4,24 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.experiments import SettleTrial
+from perdure.activities.experiments import OpenTrial, SettleTrial, TrialRuns
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.domain.experiments.messages import SettleTrialRequest
-from perdure.domain.experiments.plan import Arm, Entry, Plan
+from perdure.domain.experiments.messages import (
+    OpenTrialReport,
+    OpenTrialRequest,
+    SettleTrialRequest,
+)
+from perdure.domain.experiments.plan import Arm, Entry, JudgeScore, Plan, Scoring, Tries
 from perdure.domain.experiments.store import StoredExperiment
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.status import StoredRun
+from perdure.domain.turns.records import IterationRecord
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -26,38 +33,90 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
     await stores.close()
 
 
-async def test_an_unpriced_call_hides_no_known_cost(stores: Stores) -> None:
-    store = stores.experiments()
-    plan = Plan(name="n", arms=(Arm(name="loop", task={}),))
-    experiment = StoredExperiment(id="e", plan=plan, inputs=0, digest="d", created_at=NOW)
-    await store.create(experiment, [Entry(name="a", context={})])
-    spend = SpendReport(tokens=7, cost_usd=None, known_cost_usd=Decimal("1.25"))
-    result = RunResult(
-        id="r", kind="agent", outcome="accepted", reason="completed", explanation="", spend=spend
-    )
-    row = StoredRun(
-        id="r",
-        kind="agent",
+def row_of(result: RunResult) -> StoredRun:
+    return StoredRun(
+        id=result.id,
+        kind=result.kind,
         goal="g",
         label=None,
         lifecycle="completed",
-        outcome="accepted",
+        outcome=result.outcome,
         started_at=NOW,
         ended_at=NOW,
         result=result.model_dump_json(),
     )
-    await stores.records.put_run(row)
-    settling = SettleTrial(
-        store,
+
+
+def settling_with(stores: Stores, opening: TrialRuns = NotImplemented) -> SettleTrial:
+    return SettleTrial(
+        stores.experiments(),
         records=stores.records,
         journal=stores.journal,
         blobs=stores.blobs,
         checks=NotImplemented,
         aside=NotImplemented,
-        opening=NotImplemented,
+        opening=opening,
     )
+
+
+async def kept(stores: Stores, plan: Plan) -> None:
+    experiment = StoredExperiment(id="e", plan=plan, inputs=0, digest="d", created_at=NOW)
+    await stores.experiments().create(experiment, [Entry(name="a", context={})])
+
+
+async def test_an_unpriced_call_hides_no_known_cost(stores: Stores) -> None:
+    await kept(stores, Plan(name="n", arms=(Arm(name="loop", task={}),)))
+    spend = SpendReport(tokens=7, cost_usd=None, known_cost_usd=Decimal("1.25"))
+    result = RunResult(
+        id="r", kind="agent", outcome="accepted", reason="completed", explanation="", spend=spend
+    )
+    await stores.records.put_run(row_of(result))
     step = SettleTrialRequest(experiment="e", number=0, run="r")
-    report = await ActivityEnvironment().run(settling.settle_trial, step)
+    report = await ActivityEnvironment().run(settling_with(stores).settle_trial, step)
     assert (report.cost_usd, report.tokens) == (Decimal("1.25"), 7)
     assert report.whole is not None
     assert report.whole.usd is None
+
+
+class Opened:
+    """Notes which runs a step opens."""
+
+    def __init__(self) -> None:
+        self.runs: list[str] = []
+
+    async def open(
+        self, run: str, task: dict[str, JsonValue], *, experiment: str
+    ) -> OpenTrialReport:
+        del task, experiment
+        self.runs.append(run)
+        return OpenTrialReport(run=run, kind="agent", input={})
+
+
+JUDGED = Plan(
+    name="n",
+    arms=(Arm(name="best", task={"kind": "agent"}, tries=Tries(count=2)),),
+    scoring=Scoring(by="judge", judge=JudgeScore(criteria="Is it true?", model="m")),
+)
+
+
+async def test_a_try_without_an_output_waits_for_no_judge(stores: Stores) -> None:
+    await kept(stores, JUDGED)
+    result = RunResult(
+        id="e-00001-1-best",
+        kind="refine",
+        outcome="out_of_budget",
+        reason="cost",
+        explanation="There is nothing to show yet.",
+    )
+    await stores.records.put_run(row_of(result))
+    record = IterationRecord(index=1, started_at=NOW)
+    await stores.records.put_record(result.id, 1, record.model_dump_json())
+    opened: Any = Opened()
+    settle, opens = settling_with(stores, opened), OpenTrial(stores.experiments(), opened)
+    step = SettleTrialRequest(experiment="e", number=0, run=result.id)
+    settled = await ActivityEnvironment().run(settle.settle_trial, step)
+    assert (settled.judge, settled.more) == (None, True)
+    following = await ActivityEnvironment().run(
+        opens.open_trial, OpenTrialRequest(experiment="e", number=0)
+    )
+    assert following.run == "e-00001-1-best-2"

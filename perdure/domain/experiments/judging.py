@@ -59,7 +59,8 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
 
 def is_open(plan: Plan, one: Try) -> bool:
     """Whether a try still waits for its judge."""
-    return plan.scoring.by == "judge" and one.judged is None and not one.failed and bool(one.steps)
+    # One without an output waits for none: its trial would settle it again and again.
+    return plan.scoring.by == "judge" and one.judged is None and not (one.failed or one.empty)
 
 
 def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:

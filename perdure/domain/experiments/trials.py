@@ -23,7 +23,8 @@ class Step(FrozenModel):
 class Try(FrozenModel):
     """One run of a trial and how it ended; `held_out` is a score that the loop never saw.
 
-    `judged` is the run of the judge that gave that score, whose spend is in `judge_usd`.
+    `judged` is the run of the judge that gave that score, whose spend is in `judge_usd`; a try that
+    is `empty` left no output, so no judge is asked about it.
     `lost_tokens` were used by calls whose answer nobody received, as when a worker was killed: they
     are paid, and say nothing about the arm.
     """
@@ -42,6 +43,7 @@ class Try(FrozenModel):
     seconds: float = 0.0
     steps: tuple[Step, ...] = ()
     judged: str | None = None
+    empty: bool = False
     judge_tokens: int = 0
     judge_usd: Decimal | None = Decimal(0)
 
