@@ -118,12 +118,12 @@ class SettleTrial:
                 raise StoreError(f"The input {position.entry + 1} is not there.")
             if plan.scoring.by != "judge":
                 one = await self._scored(plan, entry, one, output)
-            elif step.judge is None:
+            elif step.judge is None and judging.is_asked_about(one):
                 task = judging.task(plan, entry, output, label=step.experiment)
                 judge = await self._opening.open(
                     judging.run_id(step.run), task, experiment=step.experiment
                 )
-            else:
+            elif step.judge is not None:
                 verdict = await self._ended(step.judge)
                 one = judging.judged(one, verdict, await self._output(verdict))
                 judge_spend = SettleTrialReport(

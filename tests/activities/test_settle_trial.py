@@ -120,3 +120,20 @@ async def test_a_try_without_an_output_waits_for_no_judge(stores: Stores) -> Non
         opens.open_trial, OpenTrialRequest(experiment="e", number=0)
     )
     assert following.run == "e-00001-1-best-2"
+
+
+async def test_no_judge_is_paid_for_a_run_that_somebody_stopped(stores: Stores) -> None:
+    await kept(stores, JUDGED)
+    result = RunResult(
+        id="e-00001-1-best",
+        kind="agent",
+        outcome="stopped",
+        reason="stopped",
+        explanation="",
+        output="Half a text.",
+    )
+    await stores.records.put_run(row_of(result))
+    opened: Any = Opened()
+    step = SettleTrialRequest(experiment="e", number=0, run=result.id)
+    settled = await ActivityEnvironment().run(settling_with(stores, opened).settle_trial, step)
+    assert (settled.judge, opened.runs) == (None, [])

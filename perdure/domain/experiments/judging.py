@@ -59,8 +59,13 @@ def task(plan: Plan, entry: Entry, output: str, *, label: str) -> Fields:
 
 def is_open(plan: Plan, one: Try) -> bool:
     """Whether a try still waits for its judge."""
-    # One without an output waits for none: its trial would settle it again and again.
-    return plan.scoring.by == "judge" and one.judged is None and not (one.failed or one.empty)
+    return plan.scoring.by == "judge" and one.judged is None and is_asked_about(one)
+
+
+def is_asked_about(one: Try) -> bool:
+    """Whether a judge is asked about a try: only where there is an output, and it counts."""
+    # A try that waited for a judge whom nobody asks would be settled again and again.
+    return not (one.failed or one.empty or one.by_hand)
 
 
 def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:

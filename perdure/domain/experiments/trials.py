@@ -58,6 +58,11 @@ class Try(FrozenModel):
         return self.outcome in BAD_OUTCOMES
 
     @property
+    def by_hand(self) -> bool:
+        """Whether somebody stopped it, which leaves its trial out of the report."""
+        return self.outcome in ENDED_BY_HAND
+
+    @property
     def unscored(self) -> bool:
         """Whether its output was looked at outside of the loop and nobody could say how good it is.
 
@@ -88,7 +93,7 @@ class Trial(FrozenModel):
     @property
     def counts(self) -> bool:
         """Whether it is part of the report: it ended, and nobody stopped it."""
-        return self.ended and not any(one.outcome in ENDED_BY_HAND for one in self.tries)
+        return self.ended and not any(one.by_hand for one in self.tries)
 
     @property
     def tokens(self) -> int:
