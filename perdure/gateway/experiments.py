@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from pydantic import ValidationError
 from temporalio.client import Client, WorkflowHandle
@@ -13,7 +12,13 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.domain.budget.envelope import Money
-from perdure.domain.experiments.messages import ExperimentInput, Progress, Resumption, shapes_of
+from perdure.domain.experiments.messages import (
+    ExperimentInput,
+    Progress,
+    Resumption,
+    progress_of,
+    shapes_of,
+)
 from perdure.domain.experiments.plan import (
     Entry,
     ExperimentBudget,
@@ -277,18 +282,6 @@ class Experiments:
         is one request, because an execution may end at any moment.
         """
         trials = await self.store.trials(stored.id)
-        done = {trial.number for trial in trials if trial.ended}
-        following = next(
-            (number for number in range(stored.trials) if number not in done), stored.trials
-        )
-        runs = [one for trial in trials for one in trial.tries]
-        costs = [cost for one in runs for cost in (one.cost_usd, one.judge_usd)]
-        progress = Progress(
-            following=following,
-            ended=sum(number < following for number in done),
-            spent_usd=sum((cost for cost in costs if cost is not None), Decimal(0)),
-            spent_tokens=sum(one.spent_tokens for one in runs),
-        )
         queue = loops_queue(await self.records.installation())
         given = ExperimentInput(
             id=stored.id,
@@ -297,7 +290,7 @@ class Experiments:
             trials=stored.trials,
             parallel=stored.plan.parallel,
             budget=stored.plan.budget,
-            progress=progress,
+            progress=progress_of(trials, of=stored.trials),
         )
         with self.server.translated():
             client = await self.server.client()

@@ -1,5 +1,7 @@
 """A judge that no loop sees: an agent run without tools that scores one output."""
 
+from decimal import Decimal
+
 from perdure.domain.experiments.plan import Entry, Fields, Plan
 from perdure.domain.experiments.trials import Try
 from perdure.domain.foundation.errors import InvalidInput
@@ -74,13 +76,15 @@ def judged(one: Try, verdict: RunResult, reply: str | None) -> Try:
     if score is None and verdict.outcome != "accepted":
         # Its budget may have ended it, which the plan can raise.
         why = f"{UNREAD}: {verdict.explanation}"[:WHY_CHARACTERS]
+    spend = verdict.spend
     return one.model_copy(
         update={
             "held_out": score,
             "why": why,
             "judged": verdict.id,
-            "judge_tokens": verdict.spend.tokens,
-            "judge_usd": verdict.spend.cost_usd,
+            "judge_tokens": spend.tokens,
+            "judge_usd": spend.cost_usd,
+            "judge_known_usd": spend.least_cost_usd if spend.cost_usd is None else Decimal(0),
         }
     )
 

@@ -1,5 +1,6 @@
 """What the workflow `Experiment` and its steps tell each other, and how it stands."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -7,6 +8,7 @@ from pydantic import ConfigDict, JsonValue, ValidationError
 
 from perdure.domain.experiments.plan import ExperimentBudget, Plan
 from perdure.domain.experiments.store import EndReason
+from perdure.domain.experiments.trials import Trial
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
 from perdure.domain.run.spec import Placement
 
@@ -65,6 +67,20 @@ class Progress(FrozenModel):
     stopping: Literal["", "graceful", "now"] = ""
     problem: str = ""
     unpaid: bool = False
+
+
+def progress_of(trials: Sequence[Trial], *, of: int) -> Progress:
+    """Where an execution goes on that begins with these trials kept, `of` all there are."""
+    done = {trial.number for trial in trials if trial.ended}
+    following = next((number for number in range(of) if number not in done), of)
+    runs = [one for trial in trials for one in trial.tries]
+    return Progress(
+        following=following,
+        ended=sum(number < following for number in done),
+        # Known costs beside unknown ones too: the budget counted them before.
+        spent_usd=sum((one.least_usd for one in runs), Decimal(0)),
+        spent_tokens=sum(one.spent_tokens for one in runs),
+    )
 
 
 class ExperimentInput(WorkflowInput):

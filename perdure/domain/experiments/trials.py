@@ -39,6 +39,7 @@ class Try(FrozenModel):
     tokens: int = 0
     lost_tokens: int = 0
     cost_usd: Decimal | None = Decimal(0)
+    known_usd: Decimal = Decimal(0)
     model_calls: int = 0
     seconds: float = 0.0
     steps: tuple[Step, ...] = ()
@@ -46,11 +47,18 @@ class Try(FrozenModel):
     empty: bool = False
     judge_tokens: int = 0
     judge_usd: Decimal | None = Decimal(0)
+    judge_known_usd: Decimal = Decimal(0)
 
     @property
     def spent_tokens(self) -> int:
         """All tokens that count against a budget, a judge's included."""
         return self.tokens + self.lost_tokens + self.judge_tokens
+
+    @property
+    def least_usd(self) -> Decimal:
+        """What it and its judge cost at least: without calls whose price is unknown."""
+        own = self.known_usd if self.cost_usd is None else self.cost_usd
+        return own + (self.judge_known_usd if self.judge_usd is None else self.judge_usd)
 
     @property
     def failed(self) -> bool:
@@ -144,6 +152,7 @@ def try_of(result: RunResult, records: Sequence[IterationRecord]) -> Try:
         tokens=max(0, spend.tokens - lost),
         lost_tokens=lost,
         cost_usd=spend.cost_usd,
+        known_usd=spend.least_cost_usd if spend.cost_usd is None else Decimal(0),
         model_calls=sum(record.model_calls for record in records) or spend.model_calls,
         seconds=spend.active_time_s,
         steps=tuple(

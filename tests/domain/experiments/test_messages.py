@@ -4,12 +4,16 @@ from decimal import Decimal
 
 import pytest
 
+from perdure.domain.experiments import judging
 from perdure.domain.experiments.messages import (
     Progress,
     SettleTrialReport,
     StoredSpend,
+    progress_of,
     spent_with,
 )
+from perdure.domain.experiments.trials import Trial, Try, try_of
+from perdure.domain.run.result import RunResult, SpendReport
 
 
 def settled(usd: str | None, whole: StoredSpend | None) -> SettleTrialReport:
@@ -34,3 +38,19 @@ def test_known_costs_are_added_where_the_store_lacks_a_price() -> None:
 def test_a_report_of_an_earlier_version_is_added() -> None:
     after = spent_with(Progress(spent_tokens=60), settled("0.2", None))
     assert (after.spent_usd, after.spent_tokens) == (Decimal("0.2"), 120)
+
+
+def test_an_experiment_that_goes_on_remembers_known_costs_beside_unknown_ones() -> None:
+    spend = SpendReport(tokens=7, cost_usd=None, known_cost_usd=Decimal("1.25"))
+    result = RunResult(
+        id="r", kind="agent", outcome="accepted", reason="completed", explanation="", spend=spend
+    )
+    unpriced = judging.judged(try_of(result, []), result.model_copy(update={"id": "j"}), None)
+    priced = Try(run="s", outcome="accepted", cost_usd=Decimal("0.5"), tokens=3)
+    trials = [
+        Trial(number=0, arm="a", entry=0, tries=(unpriced,), ended=True),
+        Trial(number=2, arm="a", entry=2, tries=(priced,), ended=True),
+    ]
+    found = progress_of(trials, of=3)
+    assert (found.following, found.ended, found.spent_tokens) == (1, 1, 17)
+    assert found.spent_usd == Decimal("3.00")
