@@ -61,16 +61,7 @@ def scoring_of(
                 allowed="check, judge or labels for a task without a rubric",
             )
         ])  # fmt: skip
-    if scoring.by == "labels":
-        bare = [entry.name for entry in entries if entry.expected is None]
-        if bare:
-            raise refused([
-                Problem(
-                    path=f"inputs.{bare[0]}.expected",
-                    found="nothing",
-                    allowed="the right answer, for `score: labels`",
-                )
-            ])  # fmt: skip
+    require_labels(scoring, entries)
     if scoring.by == "judge" and entries:
         taken = sorted(judging.OWN_NAMES & entries[0].context.keys())
         if taken:
@@ -85,6 +76,23 @@ def scoring_of(
     if scoring.rubric is not None and (wrong := surroundings.rubric_problems(scoring.rubric)):
         raise refused(wrong)
     return scoring
+
+
+def require_labels(scoring: Scoring, entries: Sequence[Entry]) -> None:
+    """Refuse inputs without the right answer where labels score: each of their outputs is wrong.
+
+    Raises:
+        InvalidInput: an input has none.
+    """
+    bare = [entry.name for entry in entries if entry.expected is None]
+    if scoring.by == "labels" and bare:
+        raise refused([
+            Problem(
+                path=f"inputs.{bare[0]}.expected",
+                found="nothing",
+                allowed="the right answer, for `score: labels`",
+            )
+        ])  # fmt: skip
 
 
 def budget_of(given: JsonValue, *, path: str) -> ExperimentBudget:

@@ -31,7 +31,7 @@ from perdure.submission.experiment_arms import (
     written_arms,
 )
 from perdure.submission.experiment_inputs import entries_of, read_inputs
-from perdure.submission.experiment_scoring import budget_of, scoring_of
+from perdure.submission.experiment_scoring import budget_of, require_labels, scoring_of
 from perdure.submission.file_references import with_addresses
 from perdure.submission.findings import Findings, refused
 from perdure.submission.loading import load_data
@@ -152,9 +152,11 @@ def more_entries(
 
     Raises:
         NotFound: the inputs do not exist.
-        InvalidInput: they have other fields, or the name of an existing input.
+        InvalidInput: they have other fields, the name of an existing input, or no right answer
+            where labels score.
     """
     entries = entries_of(read_inputs(inputs, folder=surroundings.folder), after=known)
+    require_labels(plan.scoring, entries)
     _with_entries(plan, entries, surroundings, first=[*known, *entries][0])
     return entries
 

@@ -344,6 +344,14 @@ def test_what_a_task_lacks_without_the_first_input_every_input_sets() -> None:
         )
 
 
+def test_further_inputs_are_labelled_where_labels_score() -> None:
+    submitted = made(inputs=[{"product": "a", "expected": "A"}], score="labels")
+    with pytest.raises(InvalidInput, match=r"inputs\.2\.expected: found nothing"):
+        more_entries(
+            [{"product": "b"}], submitted.plan, submitted.entries, surroundings=around(None)
+        )
+
+
 def test_a_ready_made_task_is_an_experiment_too() -> None:
     data: JsonValue = {"task": "product-page", "inputs": [{"id": "a", "set": {"patience": 0}}]}
     with pytest.raises(InvalidInput):
