@@ -94,9 +94,10 @@ class Trial(FrozenModel):
     def chosen(self) -> Try | None:
         """The try that counts: the best by the loop's own score, the first of equals.
 
-        A held-out score never chooses: nobody would know it outside of an experiment.
+        A held-out score never chooses: nobody would know it outside of an experiment. A try that
+        failed has no result to keep, so it counts only where all failed.
         """
-        return max(self.tries, key=lambda one: one.score or 0.0, default=None)
+        return max(self.tries, key=lambda one: (not one.failed, one.score or 0.0), default=None)
 
     @property
     def counts(self) -> bool:

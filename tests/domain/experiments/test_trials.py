@@ -64,3 +64,16 @@ def test_an_unknown_cost_makes_the_sum_unknown() -> None:
     assert total_usd([Decimal("0.1"), Decimal("0.2")]) == Decimal("0.3")
     assert total_usd([Decimal("0.1"), None]) is None
     assert total_usd([]) == 0
+
+
+def test_a_failed_try_counts_only_where_all_failed() -> None:
+    bare = tried(None, run="a", outcome="failed")
+    own = tried(0.9, run="b", outcome="failed")
+    fine = tried(None, run="c", held_out=0.8)
+    assert chosen_of(bare, fine, own) == "c"
+    assert chosen_of(bare, own) == "b"
+
+
+def chosen_of(*tries: Try) -> str | None:
+    chosen = Trial(number=0, arm="best", entry=0, tries=tries, ended=True).chosen
+    return None if chosen is None else chosen.run
