@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import combinations
 from statistics import fmean
 
+from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.thresholds import ThresholdStudy, study
 from perdure.domain.experiments.trials import Trial, total_usd
@@ -307,7 +308,7 @@ def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -
 
 
 def _mean(plan: Plan, trials: Sequence[Trial]) -> float:
-    return fmean(score_of(plan, trial) for trial in trials)
+    return rounded(fmean(score_of(plan, trial) for trial in trials))  # so that equal ones are equal
 
 
 def _sentence(better: str, worse: str, found: Interval, spend: float | None, losses: int) -> str:

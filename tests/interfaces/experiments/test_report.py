@@ -306,3 +306,18 @@ def test_no_difference_is_larger_than_scores_allow() -> None:
     (pair,) = made(both).pairs
     assert pair.difference.high == 1.0
     assert pair.difference.low is not None and 0.7 < pair.difference.low < 0.93
+
+
+def test_repeats_with_the_same_mean_are_a_tie() -> None:
+    # As floats, the two means differ in their last digit.
+    scores = {"loop": (0.8, 0.8, 0.8), "single": (0.7, 0.8, 0.9)}
+    trials = [
+        trial(arm, entry, score).model_copy(update={"repeat": repeat})
+        for entry in range(6)
+        for arm, of_arm in scores.items()
+        for repeat, score in enumerate(of_arm)
+    ]
+    told = made(trials)
+    (pair,) = told.pairs
+    assert (pair.wins, pair.losses, pair.ties) == (0, 0, 6)
+    assert told.losses == ()
