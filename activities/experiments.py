@@ -12,6 +12,7 @@ from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import records_of
 from perdure.activities.take_over import ChildSettling
 from perdure.domain.budget.journal import Journal
+from perdure.domain.evaluation.scores import weighted_mean
 from perdure.domain.experiments import judging
 from perdure.domain.experiments.labels import is_right
 from perdure.domain.experiments.messages import (
@@ -195,11 +196,11 @@ class SettleTrial:
             raise InvalidInput("the plan scores by a check and has none")
         scores = await self._aside(lambda: self._checks.evaluate(rubric, output, "whole"))
         weights = {item.name: item.effective_weight for item in rubric.dimensions}
-        whole = sum(weights.values()) or 1.0
-        known = [weights[item.name] * item.score for item in scores if item.score is not None]
+        known = [(weights[item.name], item.score) for item in scores if item.score is not None]
         why = "; ".join(item.gap for item in scores if item.gap)
         # A check that could not run gives no score: counting it as zero would blame the output.
-        score = round(sum(known) / whole, 4) if len(known) == len(scores) else None
+        mean = weighted_mean(known) if len(known) == len(scores) else None
+        score = None if mean is None else round(mean, 4)
         return one.model_copy(update={"held_out": score, "why": why[:400]})
 
 

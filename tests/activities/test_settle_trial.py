@@ -1,5 +1,6 @@
 """Settling a trial of an experiment: what its run spent counts, as far as it is known."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,7 +12,10 @@ from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities.experiments import OpenTrial, SettleTrial, TrialRuns
+from perdure.adapters.checks import RubricChecks
 from perdure.adapters.stores.open_stores import Stores, open_stores
+from perdure.domain.evaluation.checks import ContainsCheck
+from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.experiments.messages import (
     OpenTrialReport,
     OpenTrialRequest,
@@ -137,3 +141,38 @@ async def test_no_judge_is_paid_for_a_run_that_somebody_stopped(stores: Stores) 
     step = SettleTrialRequest(experiment="e", number=0, run=result.id)
     settled = await ActivityEnvironment().run(settling_with(stores, opened).settle_trial, step)
     assert (settled.judge, opened.runs) == (None, [])
+
+
+def told(name: str, *, weight: float, needs: str) -> Dimension:
+    check = ContainsCheck(check="contains", all=(needs,))
+    return Dimension(name=name, weight=weight, evaluator=check)
+
+
+async def test_a_held_out_rubric_without_weights_scores_by_the_plain_mean(stores: Stores) -> None:
+    rubric = Rubric((told("a", weight=0, needs="oak"), told("b", weight=0, needs="elm")))
+    scoring = Scoring(by="check", rubric=rubric)
+    await kept(stores, Plan(name="n", arms=(Arm(name="a", task={}),), scoring=scoring))
+    result = RunResult(
+        id="r",
+        kind="agent",
+        outcome="accepted",
+        reason="completed",
+        explanation="",
+        output="An oak.",
+    )
+    await stores.records.put_run(row_of(result))
+    aside: Any = asyncio.to_thread
+    settling = SettleTrial(
+        stores.experiments(),
+        records=stores.records,
+        journal=stores.journal,
+        blobs=stores.blobs,
+        checks=RubricChecks(),
+        aside=aside,
+        opening=NotImplemented,
+    )
+    step = SettleTrialRequest(experiment="e", number=0, run="r")
+    await ActivityEnvironment().run(settling.settle_trial, step)
+    trial = await stores.experiments().trial("e", 0)
+    assert trial is not None
+    assert trial.tries[0].held_out == 0.5
