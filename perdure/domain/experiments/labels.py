@@ -28,7 +28,13 @@ def _plain(text: str) -> str:
 
 
 def _same(found: JsonValue, expected: JsonValue) -> bool:
-    # `True == 1` in Python, and no reader of a label means that.
+    # `True == 1` in Python, at any depth, and no reader of a label means that.
     if isinstance(found, bool) or isinstance(expected, bool):
         return found is expected
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(
+            _same(value, expected[name]) for name, value in found.items()
+        )
+    if isinstance(found, list) and isinstance(expected, list):
+        return len(found) == len(expected) and all(map(_same, found, expected))
     return found == expected
