@@ -7,6 +7,7 @@ only settings that stop earlier than the recorded run did can be replayed.
 from collections.abc import Sequence
 from decimal import Decimal
 
+from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.experiments.trials import Step, Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
 
@@ -57,7 +58,8 @@ def stopped_after(steps: Sequence[Step], setting: Setting) -> int:
         # A draft without a score improves nothing, and so ends the replay where improvement is
         # asked for.
         score = step.score or 0.0
-        gain, best = score - best, max(best, score)
+        # Rounded as the loop rounds: as floats, 0.7 - 0.65 is less than 0.05.
+        gain, best = rounded(score - best), max(best, score)
         if best >= setting.quality_threshold:
             return done
         if done > 1 and setting.improvement_threshold and gain < setting.improvement_threshold:

@@ -29,6 +29,8 @@ def trial(number: int, *scores: float | None) -> Trial:
         ((0.5, 0.2, 0.9), 3, 1.0, 0.05, 2),
         ((0.5, None, 0.9), 3, 1.0, 0.05, 2),
         ((0.5,), 9, 1.0, 0.5, 1),
+        # As floats, 0.7 - 0.65 is less than 0.05; the loop itself goes on.
+        ((0.65, 0.7, 0.9), 3, 1.0, 0.05, 3),
     ],
 )
 def test_when_a_run_would_have_stopped(
