@@ -86,7 +86,8 @@ def _most_usd(plan: Plan, inputs: int) -> Decimal | None:
         (plan.held(arm).cost_usd, 1 if arm.tries is None else arm.tries.count) for arm in plan.arms
     ]
     known = [most * count for most, count in runs if most is not None and count is not None]
-    limits = [] if plan.budget.cost_usd is None else [plan.budget.cost_usd]
+    # Zero is no limit.
+    limits = [plan.budget.cost_usd] if plan.budget.cost_usd else []
     # An arm that may spend what another arm spent has no fixed number of tries.
     if len(known) == len(runs):
         limits.append(sum(known, Decimal(0)) * inputs * plan.repeats)

@@ -40,6 +40,9 @@ def arm(most: str | None, **tries: object) -> Arm:
         ((arm("0.5"), arm("0.1", spend="same_tokens", of="arm0.5")), None, Scoring(), None),
         ((arm("0.5"),), None, JUDGED, "4.5"),
         ((arm(None),), None, JUDGED, None),
+        # Zero is no limit, as everywhere.
+        ((arm("0.5"),), "0", Scoring(), "3"),
+        ((arm(None),), "0", Scoring(), None),
     ],
 )
 def test_the_most_that_it_may_cost(
