@@ -141,7 +141,7 @@ def select_skills(
     asked: Sequence[str] = (),
     now: datetime,
 ) -> tuple[Chosen, ...]:
-    """At most five: first those named in the request, in its order, then by score and name."""
+    """First all that the request names, in its order, then by score and name while under five."""
     offered = [entry for entry in known if isinstance(entry, Skill) and may_enter(entry)]
     wanted = list(dict.fromkeys(name.casefold() for name in requested))
     rated = [
@@ -158,7 +158,9 @@ def select_skills(
         turn = wanted.index(item.skill.name.casefold()) if item.requested else len(wanted)
         return (turn, -item.score, item.skill.name)
 
-    return tuple(sorted(kept, key=place)[:SKILLS_AT_MOST])
+    # One that is named is never dropped in silence: what has no room is told as left out.
+    most = max(SKILLS_AT_MOST, sum(item.requested for item in kept))
+    return tuple(sorted(kept, key=place)[:most])
 
 
 def after_outcome(entry: E, *, accepted: bool) -> E:

@@ -55,6 +55,13 @@ def test_those_that_were_asked_for_come_first_then_the_better_ones() -> None:
     assert [item.requested for item in chosen] == [True, True, False, False, False]
 
 
+def test_none_that_was_asked_for_is_dropped() -> None:
+    wanted = [f"w{number}" for number in range(7)]
+    known = [skill("n", categories=("code",)), *(skill(name) for name in wanted)]
+    chosen = select_skills(known, requested=wanted, category="code", now=START)
+    assert [item.skill.name for item in chosen] == wanted
+
+
 @pytest.mark.parametrize(
     ("changes", "requested", "expected"),
     [
