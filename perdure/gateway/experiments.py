@@ -123,7 +123,7 @@ class Experiments:
 
     async def resolve(self, name: str) -> str:
         """The id for a unique prefix or `@last`."""
-        known = [one.id for one in await self.store.list(limit=KNOWN)]
+        known = await _ids(self.store)
         if name == LAST and known:
             return known[0]
         found = [id for id in known if id == name] or [id for id in known if id.startswith(name)]
@@ -357,6 +357,16 @@ class Experiments:
 
     async def _totals(self, id: str) -> Totals:
         return (await self.store.totals([id]))[id]
+
+
+async def _ids(store: ExperimentStore) -> list[str]:
+    """The ids of all experiments, the newest first."""
+    ids: list[str] = []
+    after: Place | None = None
+    while found := await store.list(limit=KNOWN, after=after):
+        ids += [one.id for one in found]
+        after = Place(found[-1].created_at, found[-1].id)
+    return ids
 
 
 def _limits(*, cost_usd: Money | None, tokens: int | None) -> ExperimentBudget:
