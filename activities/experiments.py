@@ -9,6 +9,7 @@ from temporalio import activity
 from perdure.activities.open_task import ReadTask
 from perdure.activities.support.aside import Aside
 from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.heartbeat import Interrupted, within
 from perdure.activities.support.run_storage import records_of
 from perdure.activities.take_over import ChildSettling
 from perdure.domain.budget.journal import Journal
@@ -27,6 +28,7 @@ from perdure.domain.experiments.plan import Entry, Plan, trial_run_id, trial_tas
 from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
 from perdure.domain.experiments.trials import Trial, Try, another_try, try_of
 from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.retry_policies import CHECK_S
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore, CheckRunner, RecordStore
 from perdure.domain.run.activity_messages import SettleChildRequest
@@ -194,7 +196,11 @@ class SettleTrial:
         rubric = plan.scoring.rubric
         if rubric is None:
             raise InvalidInput("the plan scores by a check and has none")
-        scores = await self._aside(lambda: self._checks.evaluate(rubric, output, "whole"))
+        work = self._aside(lambda: self._checks.evaluate(rubric, output, "whole"))
+        ended = await within(work, seconds=CHECK_S)
+        if isinstance(ended, Interrupted):
+            return one.model_copy(update={"why": f"the check did not end within {CHECK_S:g} s"})
+        scores = ended.value
         weights = {item.name: item.effective_weight for item in rubric.dimensions}
         known = [(weights[item.name], item.score) for item in scores if item.score is not None]
         why = "; ".join(item.gap for item in scores if item.gap)

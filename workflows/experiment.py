@@ -325,7 +325,7 @@ class Experiment(Given):
         report = await workflow.execute_activity_method(
             SettleTrial.settle_trial,
             SettleTrialRequest(experiment=self.given.id, number=number, run=run, judge=judge),
-            **activity_options.store_step(self.given.site, summary=f"settle {run}"),
+            **activity_options.scoring_step(self.given.site, summary=f"settle {run}"),
         )
         whole = report.whole
         if whole is not None and whole.usd is None and not workflow.patched(STORED_TOKENS):

@@ -10,6 +10,7 @@ from temporalio.workflow import ActivityCancellationType, ActivityConfig
 
 from perdure.domain.foundation.names import host_probe_queue
 from perdure.domain.foundation.retry_policies import (
+    CHECK_S,
     MODEL_SLACK_S,
     POLICIES,
     STORE_PATIENCE,
@@ -148,6 +149,15 @@ def store_step(site: Placement, *, summary: str, activity_id: str | None = None)
         summary=summary,
         seconds=site.timing.store,
     )
+
+
+def scoring_step(site: Placement, *, summary: str) -> ActivityConfig:
+    """Bookkeeping that also calls a check of the user's, which may take as long as in a loop."""
+    config = store_step(site, summary=summary)
+    config["start_to_close_timeout"] = timedelta(seconds=CHECK_S + site.timing.store)
+    # Such an attempt is long, so a lost worker has to show by its heartbeats.
+    config["heartbeat_timeout"] = timedelta(seconds=site.timing.heartbeat)
+    return config
 
 
 def notice(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:

@@ -135,6 +135,8 @@ HOOK_ATTEMPTS = 3
 FOR_EVER = 0
 # What a model call may take beside the provider's own time: reading, counting, storing.
 MODEL_SLACK_S = 60.0
+# How long a held-out check of an experiment may take for one output.
+CHECK_S = 600.0
 # How long a step may wait for its store beyond its own limit: longer than any outage that people
 # would tolerate. Its heartbeat tells a waiting worker from a lost one.
 STORE_PATIENCE = timedelta(days=7)
