@@ -112,6 +112,9 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
         return task.result()
     task.cancel()
     await asyncio.wait({task})
+    if not task.cancelled() and task.exception() is None:
+        # It had to go to its end, and did: a tool whose result is in hand must not look lost.
+        return task.result()
     raise ApplicationError(f"the step worked for more than {limit:g} s", type=TIMED_OUT)
 
 

@@ -4,6 +4,9 @@ import asyncio
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from typing import get_type_hints
 
 import pytest
@@ -13,8 +16,10 @@ from temporalio.testing import ActivityEnvironment
 
 import perdure.activities
 from perdure.activities.support.error_mapping import model_failure, translated
+from perdure.activities.support.heartbeat import to_the_end
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.errors import StoreAway
+from perdure.domain.foundation.retry_policies import STORE_PATIENCE
 from perdure.domain.llm.errors import ModelFacts
 from perdure.domain.llm.usage import AttemptTotals
 from perdure.domain.run.activity_messages import ModelFailure
@@ -133,3 +138,18 @@ async def test_a_step_without_its_store_is_one_line_of_the_log(
     (record,) = caplog.records
     assert record.getMessage().startswith("store_away: The database is away. Start it.")
     assert record.exc_info is None
+
+
+async def test_what_was_done_to_the_end_is_told_though_the_limit_has_passed() -> None:
+    """As of a tool that ran, while its files are stored: a loss would have it run once more."""
+    place, limit = ActivityEnvironment(), STORE_PATIENCE + timedelta(seconds=0.1)
+    place.info = replace(place.info, start_to_close_timeout=limit)
+
+    @translated
+    async def step(last: float, *, whole: bool) -> str:
+        await (to_the_end(asyncio.sleep(last)) if whole else asyncio.sleep(last))
+        return "what the tool brought"
+
+    assert await place.run(partial(step, 0.4, whole=True)) == "what the tool brought"
+    with pytest.raises(ApplicationError, match=r"worked for more than 0\.1 s"):
+        await place.run(partial(step, 60, whole=False))
