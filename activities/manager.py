@@ -78,7 +78,10 @@ class Manage:
         return ManageReport(call=answered.call, decision=decision, final=final)
 
     async def _keep_summary(self, call: ModelCallRequest, where: tuple[int, int]) -> None:
-        """Keep the rolling summary as an artifact of the iteration; a retry writes nothing new."""
+        """Keep the rolling summary as an artifact of the iteration; a retry writes nothing new.
+
+        After a reset the iteration is done again, and its new summary takes the place of the old.
+        """
         said = [entry.text for entry in call.append if isinstance(entry, SayEntry)]
         text = said[-1][slice(*where)] if said else ""
         if not text:
@@ -99,7 +102,7 @@ class Manage:
             bytes=stored.bytes,
             created_at=self.now(),
         )
-        await self.artifacts.add_artifact(artifact)
+        await self.artifacts.add_artifact(artifact, replaces=True)
 
 
 # A child's input is part of its parent's history. At this size, a wave of children stays far below

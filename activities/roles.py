@@ -53,8 +53,8 @@ class ReadStage:
         signal = read_signal(text)
         frame = await self.frames.load(step.frame)
         # Under an id made of run, iteration, stage and attempt, so that a retried step writes it
-        # once.
-        await self.artifacts.add_artifact(self._artifact(step, frame, text))
+        # once. After a reset the stage is done again, and what it says then is what counts.
+        await self.artifacts.add_artifact(self._artifact(step, frame, text), replaces=True)
         verdict = read_verdict(text) if step.gate else None
         return ReadStageReport(
             line=_line(text, verdict),
@@ -69,7 +69,8 @@ class ReadStage:
         )
 
     def _artifact(self, step: ReadStageRequest, frame: Frame, text: str) -> Artifact:
-        again = f"-{step.attempt}" if step.attempt > 1 else ""
+        # A dot, which no stage has in its name: another stage may be named `review-2`.
+        again = f".{step.attempt}" if step.attempt > 1 else ""
         reach = Reach(run=step.run, session=frame.grant.session, project=frame.grant.project)
         return Artifact(
             id=f"{step.run}-{step.iteration}-{step.stage}{again}",

@@ -177,13 +177,20 @@ class SqlArtifacts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add_artifact(self, artifact: Artifact, *, limit: int | None = None) -> Artifact:
+    async def add_artifact(
+        self, artifact: Artifact, *, limit: int | None = None, replaces: bool = False
+    ) -> Artifact:
         same = select(artifacts).where(artifacts.c.id == artifact.id)
         async with self._database.write() as connection:
             await self._database.lock(connection, LOCK)
             known = await _artifact(connection, same)
             if known:
-                return known[0]
+                same_run = known[0].run == artifact.run
+                if not (replaces and same_run) or known[0].ref == artifact.ref:
+                    return known[0]
+                change = update(artifacts).where(artifacts.c.id == artifact.id)
+                await connection.execute(change.values(columns_of(artifact)))
+                return artifact
             # Only for a new one: the first try of a repeated step may have taken the last place.
             await require_room(
                 connection, artifacts, artifact.belongs, limit=limit, what="artifacts"

@@ -70,8 +70,12 @@ class ProjectStore(Protocol):
 class ArtifactStore(Protocol):
     """What runs made, by reference to the blob store."""
 
-    async def add_artifact(self, artifact: Artifact, *, limit: int | None = None) -> Artifact:
+    async def add_artifact(
+        self, artifact: Artifact, *, limit: int | None = None, replaces: bool = False
+    ) -> Artifact:
         """Keep an artifact; when the id is known, the kept one is returned unchanged.
+
+        With `replaces`, other content under an id of the same run takes the place of the former.
 
         Raises `NotAllowed` when its scope would hold more than `limit` artifacts.
         """

@@ -64,6 +64,17 @@ async def test_an_artifact_is_kept_once(artifacts: SqlArtifacts) -> None:
     assert again == first == await artifacts.artifact("a", reach=OWN)
 
 
+async def test_what_is_said_anew_takes_the_place_of_the_former(artifacts: SqlArtifacts) -> None:
+    await artifacts.add_artifact(_artifact("a"))
+    anew = _artifact("a", minutes=5).model_copy(update={"ref": "sha256:b", "bytes": 9})
+    assert await artifacts.add_artifact(anew, limit=1, replaces=True) == anew
+    again = anew.model_copy(update={"created_at": START})
+    assert await artifacts.add_artifact(again, replaces=True) == anew, "the step was repeated"
+    other = anew.model_copy(update={"run": "r2", "ref": "sha256:c"})
+    assert await artifacts.add_artifact(other, replaces=True) == anew
+    assert await artifacts.artifacts_of_run("r1") == [anew]
+
+
 async def test_artifacts_come_newest_first_and_by_kind(artifacts: SqlArtifacts) -> None:
     for minutes, name in enumerate(["a", "b", "c"]):
         await artifacts.add_artifact(_artifact(name, minutes=minutes))
