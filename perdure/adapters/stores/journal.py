@@ -157,7 +157,9 @@ class SqlJournal:
         sent: bool = True,
         confirmed: bool = True,
     ) -> None:
-        booking = Booking(usage, cost_usd, seconds=seconds, confirmed=confirmed)
+        # Nothing was bought, whatever the price is: an unknown cost would hide all others.
+        cost = cost_usd if sent else Decimal(0)
+        booking = Booking(usage, cost, seconds=seconds, confirmed=confirmed)
 
         def failed(connection: Connection) -> None:
             row = self._own(connection, attempt, of_key(connection, attempt.key))

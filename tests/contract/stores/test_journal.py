@@ -26,6 +26,14 @@ async def test_a_retry_books_the_attempt_that_died(journal: SqlJournal) -> None:
     assert await journal.account(attempt().key) == LOST + confirmed(7)
 
 
+async def test_a_call_that_was_never_sent_hides_no_cost(journal: SqlJournal) -> None:
+    """As of a local server without a price that refused the connection."""
+    await journal.begin(attempt())
+    await journal.fail(attempt(), usage=Usage(), cost_usd=None, seconds=0.1, sent=False)
+    assert (await journal.account(attempt().key)).total_cost_usd == 0
+    assert await journal.spent([attempt().root]) == {attempt().root: 0.0}
+
+
 OTHER = attempt(2, request_hash="b" * 64)
 
 
