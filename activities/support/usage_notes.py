@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+from perdure.activities.support.heartbeat import to_the_end
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.retry_policies import impatient, no_work
 from perdure.domain.llm.usage import Usage
@@ -43,7 +44,8 @@ class UsageNotes:
         with no_work(asyncio.get_running_loop().time):
             if self._writer is not None:
                 self._writer.cancel()
-                await asyncio.wait({self._writer})
+                # Also if the step is cancelled now: the reply of the call may be in hand already.
+                await to_the_end(asyncio.wait({self._writer}))
 
     async def _write(self) -> None:
         looks = 0

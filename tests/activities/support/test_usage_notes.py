@@ -78,3 +78,31 @@ async def test_a_store_that_is_away_costs_the_note_alone(monkeypatch: pytest.Mon
     async with UsageNotes(expects) as notes:
         notes.answers(lambda: HEAD)
         await eventually(lambda: tried)
+
+
+async def test_a_reply_in_hand_outlives_a_stop_while_a_note_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is paid for: a step that is cancelled just then still has to book and keep it."""
+    monkeypatch.setattr(usage_notes, "LOOK_EVERY_S", 0.01)
+    writing, ending = asyncio.Event(), asyncio.Event()
+
+    async def expects(_: Usage | None) -> None:
+        writing.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.sleep(SLOW_S)
+
+    async def call() -> str:
+        async with UsageNotes(expects) as notes:
+            notes.answers(lambda: HEAD)
+            await writing.wait()
+            reply = "said"
+        return reply
+
+    calling = asyncio.create_task(call())
+    await ending.wait()
+    calling.cancel()
+    assert await calling == "said"
