@@ -32,7 +32,7 @@ def with_books(
                 "fraction_remaining": round(left, 4),
             }
         )
-    calls = sum(record.tool_calls for record in records)
+    calls = sum(record.tool_calls for record in _own(records))
     points = tuple(
         Point(iteration=record.index, score=record.score, decision=record.decision)
         for record in records
@@ -56,11 +56,16 @@ def result_with_books(
     began, ended = result.started_at, result.ended_at
     took = (ended - began).total_seconds() if began and ended else 0.0
     own = {
-        "tool_calls": sum(record.tool_calls for record in records),
-        "iterations": len(records),
+        "tool_calls": sum(record.tool_calls for record in _own(records)),
+        "iterations": len(_own(records)),
         "wall_time_s": round(max(0.0, took), 3),
     }
     return result.model_copy(update={"spend": spend.model_copy(update=own)})
+
+
+def _own(records: Sequence[IterationRecord]) -> list[IterationRecord]:
+    """Those that the run made itself: what a fork took over was spent by another run."""
+    return [record for record in records if record.origin is None]
 
 
 def known_sentence(status: RunStatus) -> str:
