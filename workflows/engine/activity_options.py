@@ -11,6 +11,7 @@ from temporalio.workflow import ActivityCancellationType, ActivityConfig
 from perdure.domain.foundation.names import host_probe_queue
 from perdure.domain.foundation.retry_policies import (
     CHECK_S,
+    FILE_S,
     MODEL_SLACK_S,
     POLICIES,
     STORE_PATIENCE,
@@ -153,11 +154,13 @@ def store_step(site: Placement, *, summary: str, activity_id: str | None = None)
 
 def scoring_step(site: Placement, *, summary: str) -> ActivityConfig:
     """Bookkeeping that also calls a check of the user's, which may take as long as in a loop."""
-    config = store_step(site, summary=summary)
-    config["start_to_close_timeout"] = timedelta(seconds=CHECK_S + site.timing.store)
-    # Such an attempt is long, so a lost worker has to show by its heartbeats.
-    config["heartbeat_timeout"] = timedelta(seconds=site.timing.heartbeat)
-    return config
+    return _longer(site, store_step(site, summary=summary), seconds=CHECK_S)
+
+
+def opening_step(site: Placement, *, activity_id: str, files: int) -> ActivityConfig:
+    """Bookkeeping that looks into so many images and PDFs of the task, one after the other."""
+    config = store_step(site, activity_id=activity_id, summary="open run")
+    return _longer(site, config, seconds=files * FILE_S) if files else config
 
 
 def notice(site: Placement, *, summary: str, activity_id: str) -> ActivityConfig:
@@ -172,6 +175,14 @@ def hook(site: Placement, *, summary: str, timeout_s: float, activity_id: str) -
     return _config(
         site, "hook", queue=site.tools, activity_id=activity_id, summary=summary, seconds=timeout_s
     )
+
+
+def _longer(site: Placement, config: ActivityConfig, *, seconds: float) -> ActivityConfig:
+    """Bookkeeping that works for so long besides."""
+    config["start_to_close_timeout"] = timedelta(seconds=site.timing.store + seconds)
+    # Such an attempt is long, so a lost worker has to show by its heartbeats.
+    config["heartbeat_timeout"] = timedelta(seconds=site.timing.heartbeat)
+    return config
 
 
 def _config(

@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.activities.open_run import OpenRun
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.errors import AlreadyBegun
+from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.activity_messages import OpenRunReport, OpenRunRequest, OpenWorkspaceReport
 from perdure.domain.run.child_runs import commission_of
@@ -157,8 +158,10 @@ class Setup:
                 begins="" if info.continued_run_id else info.original_execution_run_id,
                 is_fresh=self.run.is_fresh,
             ),
-            **activity_options.store_step(
-                self.run.site, activity_id=activity_id, summary="open run"
+            **activity_options.opening_step(
+                self.run.site,
+                activity_id=activity_id,
+                files=sum(attachment_in(value) is not None for value in spec.context.values()),
             ),
         )
         return await self.steps.await_step(handle, activity_id=activity_id)

@@ -137,6 +137,8 @@ FOR_EVER = 0
 MODEL_SLACK_S = 60.0
 # How long a held-out check of an experiment may take for one output.
 CHECK_S = 600.0
+# How long one image or PDF of a task is looked into at most, with the start of the process for it.
+FILE_S = 12.0
 # How long a step may wait for its store beyond its own limit: longer than any outage that people
 # would tolerate. Its heartbeat tells a waiting worker from a lost one.
 STORE_PATIENCE = timedelta(days=7)
