@@ -94,6 +94,8 @@ async def diff(
 ) -> None:
     """Show a run's changes to files, or the difference between two iterations.
 
+    In a pipe, the changes to files are a patch that `git apply` takes.
+
     Args:
         run: A run id, a unique beginning of one, or @last.
         first: An iteration.
@@ -103,6 +105,10 @@ async def diff(
         resolved = await services.gateway.resolve(run)
         patch = None if first is not None else await find_patch(services, resolved)
         if patch is not None:
+            # As it is: a view has no tabs and no blanks at line ends, and so fits no file.
+            if not (session.output.is_terminal or session.output.as_json):
+                session.output.raw(patch)
+                return
             data = {"type": "patch", "run": resolved, "patch": patch}
             session.output.show(stack(*coloured_diff(patch)), data)
             return

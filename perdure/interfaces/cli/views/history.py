@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from rich.console import RenderableType
 from rich.text import Text
 
+from perdure.domain.foundation.plain_text import lines_of
 from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import (
     AttachmentBlock,
@@ -123,7 +124,9 @@ def diff_lines(before: str, after: str, *, names: tuple[str, str]) -> list[Text]
 
 def coloured_diff(patch: str) -> list[Text]:
     """The lines of a unified diff: additions green, removals red."""
-    return [line((row, _diff_style(row))) for row in patch.splitlines()]
+    # By line ends alone: what follows U+2028 is no line of its own, and must not look like one.
+    rows = lines_of(patch.removesuffix("\n")) if patch else []
+    return [line((row, _diff_style(row))) for row in rows]
 
 
 def _columns(records: Sequence[IterationRecord]) -> Mapping[str, _Cell]:

@@ -238,6 +238,18 @@ def test_diff_and_apply_of_a_run_that_wrote_files(perdure: Installation) -> None
     assert "✓ README.md" in perdure.out
 
 
+def test_a_pipe_gets_the_very_patch(perdure: Installation) -> None:
+    perdure.gateway.results[RUN] = patch_result()
+    patch = "--- a/Makefile\n+++ b/Makefile\n all:\n \n+\tgcc x.c  \n+one\u2028-two\r\n"
+    perdure.blobs.texts[f"sha256:{7:064x}"] = patch
+    assert perdure.run("diff", RUN) == 0
+    assert perdure.out == patch
+    assert perdure.run("diff", RUN, "--json") == 0
+    assert json.loads(perdure.out)["patch"] == patch
+    assert perdure.run("diff", RUN, terminal=True) == 0
+    assert "+one<U+2028>-two" in perdure.out, "what follows that sign is no line of its own"
+
+
 def test_apply_without_files_is_not_allowed(perdure: Installation) -> None:
     perdure.remembers = True
     assert perdure.run("apply", RUN) == 5
