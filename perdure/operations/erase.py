@@ -12,7 +12,8 @@ is still on the list, so the next collection deletes it.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
@@ -29,6 +30,8 @@ from perdure.operations.gc import YOUNG
 
 SHORTEST_SUBJECT = 3
 TOLD_EVERY = 100
+# With any number of backslashes: the reply of a tool is JSON inside the JSON of a transcript.
+_BY_NUMBER = re.compile(r"\\+u(?!00[0-7])([0-9a-fA-F]{4})")
 
 
 class Eraser:
@@ -176,16 +179,30 @@ class Eraser:
     async def _mentions(self, root: str, subject: str) -> bool:
         """Whether rows of a tree, or blobs that they lead to, contain a text."""
         names = [row.id for row in await self._rows.tree(root)]
-        # As it is, and as JSON text may have it.
-        needles = {subject.casefold(), json.dumps(subject)[1:-1].casefold()}
         texts = await self._rows.texts(names)
-        if any(needle in text.casefold() for text in texts for needle in needles):
+        if any(mentions(text, subject) for text in texts):
             return True
         roots: set[str] = set()
         for text in texts:
             roots |= addresses_in(text.encode(errors="replace"))
         for address in await reachable(self._stores.blobs, roots):
-            text = (await content(self._stores.blobs, address)).decode(errors="replace").casefold()
-            if any(needle in text for needle in needles):
+            text = (await content(self._stores.blobs, address)).decode(errors="replace")
+            if mentions(text, subject):
                 return True
         return False
+
+
+def mentions(text: str, subject: str) -> bool:
+    """Whether a text contains another in any case, as it is or as JSON may have it."""
+    needles = {subject.casefold(), json.dumps(subject)[1:-1].casefold()}
+    return any(needle in told for told in _readings(text) for needle in needles)
+
+
+def _readings(text: str) -> Iterator[str]:
+    """A text in one case: as it is, and with the signs that JSON has by their numbers.
+
+    A capital letter has another number, so that of `Ü` would never be found for `ü`.
+    """
+    yield text.casefold()
+    if _BY_NUMBER.search(text):
+        yield _BY_NUMBER.sub(lambda found: chr(int(found[1], 16)), text).casefold()

@@ -1,5 +1,6 @@
 """An erasure takes the run that learned with it, though that run has no row."""
 
+import json
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from perdure.domain.llm.usage import Usage
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.types import Retained
 from perdure.interfaces.gateways import RunGateway
-from perdure.operations.erase import Eraser
+from perdure.operations.erase import Eraser, mentions
 
 ENDED = datetime(2026, 1, 2, tzinfo=UTC)
 RUN, LEARNER = "letter", "learn-letter"
@@ -93,3 +94,13 @@ async def test_a_run_that_somebody_called_so_stays(stores: Stores) -> None:
     assert found.runs == (RUN,)
     assert server.deleted == [RUN]
     assert await stores.database.values(select(replies.c.reply)) == ["of Ada"]
+
+
+@pytest.mark.parametrize("subject", ["Müller", "MÜLLER", "müller"])
+@pytest.mark.parametrize("quoted", [1, 2])
+def test_a_person_is_found_by_the_numbers_that_json_writes(subject: str, quoted: int) -> None:
+    name: object = {"name": "Anna MÜLLER"}
+    for _ in range(quoted):  # twice: the reply of a tool, within the JSON of a transcript
+        name = json.dumps(name)
+    assert mentions(str(name), subject)
+    assert not mentions(str(name), "Möller")
