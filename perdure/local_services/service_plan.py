@@ -67,7 +67,8 @@ class Plans:
         port = self._port("api", "api_port")
         host = self._settings.api_host
         shown = LOOPBACK if host in ANY_ADDRESS else host
-        self._point(api_url=f"http://{shown}:{port}")
+        # As URLs have an address of IPv6; without brackets no probe and no browser reads it.
+        self._point(api_url=f"http://{f'[{shown}]' if ':' in shown else shown}:{port}")
         return service_commands.api_launch(self._settings, self._files, self.endpoints, port=port)
 
     def worker(self, name: str) -> Callable[[], ServiceCommand]:

@@ -178,3 +178,13 @@ async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings)
     with log.open("a", encoding="utf-8") as file:
         file.write("f\n")
     assert (await anext(lines)).text == "half"
+
+
+@pytest.mark.parametrize(
+    ("host", "named"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")]
+)
+def test_the_address_of_the_api_is_a_url(settings_of: MakeSettings, host: str, named: str) -> None:
+    settings = settings_of(api_host=host)
+    plans = Plans(settings, HomeFiles(settings.home), {})
+    plans.api()
+    assert plans.endpoints.api_url == f"http://{named}:{plans.ports['api']}"
