@@ -40,9 +40,9 @@ async def read_logs(
         raise NotFound(f"There is no log {part!r} in {folder}.", cure=cure)
     if not names:
         raise NotFound(f"There are no logs in {folder} yet.", cure="Start with `perdure up`.")
-    tails = [_Tail(folder / f"{name}.log", name) for name in ([part] if part else names)]
+    tails = [_Tail(folder / f"{name}.log", name, lines) for name in ([part] if part else names)]
     for tail in tails:
-        for line in tail.more()[-lines:]:
+        for line in tail.more():
             yield line
     while follow:
         await asyncio.sleep(POLL_S)
@@ -52,12 +52,12 @@ async def read_logs(
 
 
 class _Tail:
-    """Reads a growing file from near its end; a file that has shrunk is read from its start."""
+    """Reads a growing file from its last lines; a file that has shrunk is read from its start."""
 
-    def __init__(self, path: Path, part: str) -> None:
+    def __init__(self, path: Path, part: str, lines: int) -> None:
         self._path = path
         self._part = part
-        self._offset = max(0, path.stat().st_size - TAIL_BYTES)
+        self._offset = _start_of(path, lines)
 
     def more(self) -> list[LogLine]:
         with self._path.open("rb") as file:
@@ -71,6 +71,26 @@ class _Tail:
         self._offset += len(whole) + 1
         text = whole.decode("utf-8", "replace")
         return [LogLine(self._part, line) for line in text.split("\n")]
+
+
+def _start_of(path: Path, lines: int) -> int:
+    """Where the last lines of a file begin; what follows its last line end is none yet."""
+    # One more, as the end of the last line is not that of the line before the first one.
+    wanted = lines + 1
+    with path.open("rb") as file:
+        start = file.seek(0, 2)
+        while start > 0:
+            size = min(TAIL_BYTES, start)
+            start -= size
+            file.seek(start)
+            block = file.read(size)
+            if (ends := block.count(b"\n")) >= wanted:
+                place = len(block)
+                for _ in range(wanted):
+                    place = block.rindex(b"\n", 0, place)
+                return start + place + 1
+            wanted -= ends
+    return 0
 
 
 def log_end(path: Path) -> int:

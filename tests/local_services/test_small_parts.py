@@ -180,6 +180,18 @@ async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings)
     assert (await anext(lines)).text == "half"
 
 
+@pytest.mark.parametrize(("lines", "shown"), [(0, 0), (1, 1), (20_000, 20_000), (90_000, 30_000)])
+async def test_as_many_lines_of_a_log_as_are_asked_for(
+    home: Path, settings_of: MakeSettings, lines: int, shown: int
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    written = [f"line {number}" for number in range(30_000)]
+    files.log("worker").write_text("\n".join([*written, "half"]), encoding="utf-8")
+    found = [line.text async for line in read_logs(settings_of(), "worker", lines=lines)]
+    assert found == written[len(written) - shown :]
+
+
 @pytest.mark.parametrize(
     ("host", "named"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("::", "127.0.0.1")]
 )

@@ -3,10 +3,11 @@
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from rich.console import RenderableType
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.interfaces.cli.commands.parameters import Given, Plugins
+from perdure.interfaces.cli.commands.parameters import MOST_LISTED, Given, Plugins
 from perdure.interfaces.cli.commands.patterns import interval_of
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.checks import (
@@ -18,6 +19,8 @@ from perdure.interfaces.cli.views.checks import (
 from perdure.interfaces.cli.views.layout import DIM, line
 from perdure.interfaces.formatting import duration, plural
 from perdure.interfaces.services import Check, RuntimeView
+
+Lines = Annotated[int, Parameter(validator=Number(gte=0, lte=MOST_LISTED))]
 
 
 async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> None:
@@ -49,7 +52,7 @@ async def down(*, session: Given) -> None:
 
 
 async def logs(
-    part: str | None = None, /, *, lines: int = 50, follow: bool = False, session: Given
+    part: str | None = None, /, *, lines: Lines = 50, follow: bool = False, session: Given
 ) -> None:
     """Read the logs of the embedded services.
 
