@@ -166,6 +166,8 @@ async def answer(
                 f"Gate {found.gate.name} of {found.run} does not take {answer!r}.",
                 cure=f"Choose one of: {', '.join(found.gate.choices)}{beside}.",
             )
+        if chosen is None and text is not None:
+            raise _beside_no_choice(found, answer)
         # As it was typed: the digits of the hash show what the person has seen.
         named = gate.rpartition(":")[2]
         _require_bound(found, named, chosen)
@@ -236,6 +238,16 @@ def _once(message: AnyMessage) -> AnyMessage:
 
 def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
     return {"type": "receipt", "run": run, **receipt.model_dump(mode="json")}
+
+
+def _beside_no_choice(found: OpenGate, answer: str) -> InvalidInput:
+    """The refusal of words beside what is no choice: one of the two texts would be lost."""
+    gate, listed = found.gate, ", ".join(found.gate.choices)
+    alone = "Give your words alone, without --text."
+    return InvalidInput(
+        f"--text goes beside a choice, and {answer!r} is none of gate {gate.name} of {found.run}.",
+        cure=f"Choose one of: {listed}. Or: {alone}" if listed else alone,
+    )
 
 
 def _require_bound(found: OpenGate, named: str, chosen: str | None) -> None:

@@ -155,6 +155,14 @@ def test_a_choice_may_come_with_words(perdure: Installation) -> None:
     assert (sent.choice, sent.text) == ("continue", "shorter")
 
 
+def test_words_beside_a_misspelt_choice_are_not_lost(perdure: Installation) -> None:
+    asked = gate(kind="question", choices=("revise", "accept"), free_text=True, args_hash=None)
+    perdure.gateway.statuses[RUN] = status(gates=(asked,))
+    assert perdure.run("answer", "g1", "revize", "--text", "Use metric units.") == 2
+    assert "Choose one of: revise, accept. Or: Give your words alone" in perdure.err
+    assert perdure.gateway.sent == []
+
+
 def test_a_mistyped_choice_is_no_free_text(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(free_text=True),))
     assert perdure.run("answer", "g1", "approve!") == 2
