@@ -1,5 +1,6 @@
 """`perdure config`: shows the settings that apply, and edits those in `perdure.yaml`."""
 
+import errno
 import json
 from pathlib import Path
 from types import UnionType
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 from perdure.adapters.settings.fields import LIST
 from perdure.adapters.settings.files import (
     FILE,
+    MAX_BYTES,
     NEVER,
     SettingsFile,
     misplaced,
@@ -20,10 +22,11 @@ from perdure.adapters.settings.files import (
 )
 from perdure.adapters.settings.layers import names_in, variables_of
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.installation.configuration import Setting
 from perdure.strict_yaml import parse
+from perdure.text_files import read_text
 
 HIDDEN = "(set, not shown)"
 KNOWN = frozenset(Settings.model_fields)
@@ -60,7 +63,9 @@ class ConfigFiles:
         or that needed no trust, is trusted afterwards.
 
         Raises:
-            InvalidInput: there is no such setting, or the value does not fit or is a secret.
+            InvalidInput: there is no such setting, the value does not fit or is a secret, or the
+                file cannot be read.
+            NotAllowed: the file cannot be written.
         """
         key = name.lower().removeprefix("perdure_")
         if key not in KNOWN:
@@ -72,10 +77,20 @@ class ConfigFiles:
         value = None if text is None else _checked(key, text, folder=path.parent)
         # Before the file changes, since trust holds for exactly what is in it.
         before = self._trusts(path) if here else False
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        old = path.read_text(encoding="utf-8") if path.is_file() else ""
-        # The folder's file may be shared, for example in a repository; the home's is private.
-        replace_file(path, edited(old, key, value), mode=0o644 if here else 0o600)
+        old = read_text(path, most_bytes=MAX_BYTES) if path.is_file() else ""
+        # What cannot be read cannot be edited either; a person is told where it is wrong.
+        parse(old, named=f"The file {path}", cure="Correct that place in an editor.")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The folder's file may be shared, for example in a repository; the home's is private.
+            replace_file(path, edited(old, key, value), mode=0o644 if here else 0o600)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise  # every command tells of a full disk in the same way
+            raise NotAllowed(
+                f"The file {path} cannot be written: {error.strerror or error}.",
+                cure="Make its folder writable for this user, or edit it as its owner.",
+            ) from error
         if before and (found := read_settings(path, KNOWN)) is not None:
             trust(self._home, found)
         return path
@@ -114,7 +129,21 @@ def edited(text: str, name: str, value: object) -> str:
             return text[: key.start_mark.index] + line + rest
     if not line:
         return text
-    return text + ("" if not text or text.endswith("\n") else "\n") + line
+    # Indented as the other fields, and before a mark that ends the document.
+    line = " " * (node.start_mark.column if node is not None else 0) + line
+    end = _end_mark(text)
+    before, after = text[:end], text[end:]
+    return before + ("" if not before or before.endswith("\n") else "\n") + line + after
+
+
+def _end_mark(text: str) -> int:
+    """Where the mark `...` begins that ends the document; the end of the text if it has none."""
+    marks = (
+        event.start_mark.index
+        for event in yaml.parse(text, Loader=yaml.SafeLoader)
+        if isinstance(event, yaml.DocumentEndEvent) and event.explicit and event.start_mark
+    )
+    return next(marks, len(text))
 
 
 def _dumped(name: str, value: object) -> str:

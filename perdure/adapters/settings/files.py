@@ -107,7 +107,9 @@ def trust(home: Path, found: SettingsFile) -> None:
 def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file aside and rename it, so that no reader sees half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    # In UTF-8, as it is read: a locale may have another encoding.
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     draft.replace(path)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perdure.adapters.settings.config_files import ConfigFiles, edited
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.local_services.apply_settings import brought, digests
 from perdure.local_services.state import HomeFiles
 
@@ -234,6 +234,40 @@ def test_what_is_not_written(home: Path, here: Path, name: str, value: str, said
     with pytest.raises(InvalidInput, match=said):
         ConfigFiles(home, here).put(name, value, here=False)
     assert not (home / "perdure.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  workers: 3\n  log_level: info\n",
+        "workers: 3\nlog_level: info\n...\n",
+        "---\nworkers: 3\nlog_level: info\n...\n# the end\n",
+    ],
+)
+def test_a_field_is_added_where_the_others_are(home: Path, here: Path, text: str) -> None:
+    write(home, text)
+    ConfigFiles(home, here).put("model", "m", here=False)
+    found = loaded(home)
+    assert (found.workers, found.log_level, found.model) == (3, "info", "m")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"model: [a\n", "line 2, column 1"), (b"model: caf\xe9\n", "is not UTF-8 text")],
+)
+def test_a_file_that_cannot_be_read_is_not_edited(
+    home: Path, here: Path, data: bytes, said: str
+) -> None:
+    (home / "perdure.yaml").write_bytes(data)
+    with pytest.raises(InvalidInput, match=said):
+        ConfigFiles(home, here).put("workers", "2", here=False)
+    assert (home / "perdure.yaml").read_bytes() == data
+
+
+def test_a_place_that_cannot_be_written_is_named(home: Path, here: Path) -> None:
+    (home / "taken").write_text("a file")
+    with pytest.raises(NotAllowed, match=r"taken/perdure\.yaml cannot be written"):
+        ConfigFiles(home / "taken", here).put("workers", "2", here=False)
 
 
 # PyYAML itself does not read a NEL again that it wrote.
