@@ -21,7 +21,7 @@ from perdure.adapters.settings.files import (
     trust,
 )
 from perdure.adapters.settings.layers import names_in, variables_of
-from perdure.adapters.settings.variables import Settings
+from perdure.adapters.settings.variables import GivenSettings, Settings
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.installation.configuration import Setting
@@ -45,7 +45,8 @@ class ConfigFiles:
             InvalidInput: a file or a variable is wrong.
         """
         found = Settings.found({"home": self._home}, folder=self._folder)
-        services = Settings.load(home=self._home)
+        # Without variables, which do not override the file of the home for services.
+        services = GivenSettings.load(home=self._home)
         return [
             Setting(
                 name=name,
@@ -236,6 +237,8 @@ def _told(found: Settings, services: Settings, name: str) -> str:
     """The value in the home's file, which services use, if this shell's variable differs."""
     if name not in services.layers.of_home or not variables_of(name) or name == "plugins":
         return ""
-    told = services.layers.values.get(name)
-    value = "" if told is None else str(told)
-    return value if value != _text(found, name) else ""
+    value: object = getattr(services, name)
+    if value == getattr(found, name):
+        return ""
+    # A file holds no secret, only where it is.
+    return value.get_secret_value() if isinstance(value, SecretStr) else _text(services, name)

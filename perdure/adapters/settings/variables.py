@@ -8,7 +8,7 @@ API keys, read as Temporal's own tools read them.
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -81,7 +81,7 @@ class Settings(SettingFields):
         found = layers(_home(overrides), folder, known) if files else Layers(home=None)
         values = found.values
         # pydantic takes arguments before variables, so files give only what no variable sets.
-        below = {name: value for name, value in values.items() if not variables_of(name)}
+        below = {name: value for name, value in values.items() if not cls._set_outside(name)}
         plugins = (
             *names_in(values.get("plugins")),
             *_listed(os.environ.get(f"{PREFIX}PLUGINS") if cls.reads_variables else None),
@@ -92,7 +92,8 @@ class Settings(SettingFields):
             settings = cls(**given)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
         except ValidationError as error:
             raise InvalidInput(
-                _explain(error, found, overrides), cure="Correct or unset these settings."
+                _explain(error, found, overrides, set_outside=cls._set_outside),
+                cure="Correct or unset these settings.",
             ) from None
         except SettingsError as error:
             raise InvalidInput(
@@ -109,6 +110,11 @@ class Settings(SettingFields):
             ) from None
         keep_secret(settings._secrets())
         return settings
+
+    @classmethod
+    def _set_outside(cls, name: str) -> bool:
+        """Whether a variable sets a setting; of those that read none, none does."""
+        return cls.reads_variables and bool(variables_of(name))
 
     @property
     def layers(self) -> Layers:
@@ -309,15 +315,23 @@ def _listed(value: object) -> Sequence[str]:
     return names_in(value)
 
 
-def _explain(error: ValidationError, found: Layers, overrides: Mapping[str, object]) -> str:
-    lines = [_told(detail, found, overrides) for detail in error.errors(include_url=False)]
+def _explain(
+    error: ValidationError,
+    found: Layers,
+    overrides: Mapping[str, object],
+    *,
+    set_outside: Callable[[str], bool],
+) -> str:
+    lines: list[str] = []
+    for detail in error.errors(include_url=False):
+        name = str(detail["loc"][0]).lower().removeprefix(PREFIX.lower()) if detail["loc"] else "?"
+        path = None if name in overrides or set_outside(name) else found.source(name)
+        lines.append(_told(detail, name, path))
     return "Wrong settings: " + "; ".join(lines) + "."
 
 
-def _told(detail: ErrorDetails, found: Layers, overrides: Mapping[str, object]) -> str:
-    """One problem, with the variable or file that has it."""
-    name = str(detail["loc"][0]).lower().removeprefix(PREFIX.lower()) if detail["loc"] else "?"
-    path = None if name in overrides or variables_of(name) else found.source(name)
+def _told(detail: ErrorDetails, name: str, path: Path | None) -> str:
+    """One problem, with the file that has it, or else the variable."""
     place = _variable(detail["loc"]) if path is None else f"{name} in {path}"
     if detail["type"] == "extra_forbidden":
         return f"{place}: there is no such setting"

@@ -270,6 +270,17 @@ def test_a_place_that_cannot_be_written_is_named(home: Path, here: Path) -> None
         ConfigFiles(home / "taken", here).put("workers", "2", here=False)
 
 
+def test_services_differ_only_where_values_do(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home, "allow_commands: [make, git]\ntrust_skills: true\nworkers: 3\n")
+    monkeypatch.setenv("PERDURE_ALLOW_COMMANDS", "make, git")
+    monkeypatch.setenv("PERDURE_TRUST_SKILLS", "yes")
+    monkeypatch.setenv("PERDURE_WORKERS", "2")
+    told = {one.name: one.services for one in ConfigFiles(home, here).settings() if one.services}
+    assert told == {"workers": "3"}
+
+
 # PyYAML itself does not read a NEL again that it wrote.
 WORDS = st.text(st.characters(exclude_characters="\x85", exclude_categories=["Cs"]), max_size=9)
 
