@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -69,10 +69,19 @@ class Shell:
         return 0
 
     async def _command(self, words: tuple[str, ...]) -> int:
-        """Run a command in its own session; Ctrl-C ends the command, not the prompt."""
+        """Run a command with its own output, which also tells what it refuses."""
         plain, as_json = without_json(words)
         context = self._session.context
-        output = Output(context.stdout, context.stderr, as_json=as_json)
+        wanted = as_json or self._session.output.as_json
+        output = Output(context.stdout, context.stderr, as_json=wanted)
+        try:
+            return await self._run(plain, output)
+        except PerdureError as error:
+            output.error(error)
+            return error.exit_code
+
+    async def _run(self, plain: Sequence[str], output: Output) -> int:
+        """Run a command in its own session; Ctrl-C ends the command, not the prompt."""
         # Its own for each line: `--json` and the run that is followed must not outlive the command.
         session = replace(self._session, output=output, following=None)
         command, bound, ignored = bound_to(self._app, plain)

@@ -120,6 +120,20 @@ async def test_errors_are_told_with_their_cure_and_the_shell_goes_on(perdure: In
     assert perdure.gateway.sent == [], "nothing runs behind /quit"
 
 
+async def test_a_script_gets_json_of_what_is_refused_too(perdure: Installation) -> None:
+    assert await shell_of(perdure).run(given("/status nobody --json")) == 4
+    assert json.loads(perdure.out)["code"] == "not_found"
+
+
+async def test_json_of_the_prompt_counts_for_each_of_its_lines(perdure: Installation) -> None:
+    context = perdure.context()
+    session = Session(context, Output(context.stdout, context.stderr, as_json=True))
+    assert await Shell(session, APP).run(given(f"/status {RUN}", "/lops")) == 2
+    shown, refused = map(json.loads, perdure.out.splitlines()[-2:])
+    assert shown["id"] == RUN
+    assert refused["code"] == "invalid_input"
+
+
 async def test_help_lists_commands_and_tells_of_one(perdure: Installation) -> None:
     await shell_of(perdure).run(given("/help", "/help loops"))
     assert "/loops" in perdure.out
