@@ -137,7 +137,9 @@ def build(
 
 def main(context: AppContext, argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    words, as_json = without_json(with_standard_input(argv))
+    # In this order: `--json` may stand before the command too.
+    words, as_json = without_json(argv)
+    words = with_standard_input(words)
     session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
     try:
         return _run(session, words)

@@ -345,3 +345,8 @@ def test_ctrl_c_leaves_a_run_going_whose_text_is_watched(
     perdure.gateway.follow_error = KeyboardInterrupt()
     assert perdure.run("watch", RUN, "--text") == 130
     assert f"The run goes on. Watch it: perdure watch {RUN}" in perdure.err
+
+
+def test_json_may_stand_before_the_command(perdure: Installation) -> None:
+    perdure.run("--json", "validate", "-")
+    assert "Unknown option" not in perdure.err
