@@ -145,7 +145,7 @@ class References:
             return given
         # Links are not followed: the queue of a folder is derived from the path that people use.
         path = Path(os.path.normpath((folder or Path("/")) / given))
-        if not path.is_dir():
+        if not os.path.isdir(path):  # of `os.path`, as it may be too long for a path
             self._problem("workspace", str(path), "a folder that exists")
         return str(path)
 

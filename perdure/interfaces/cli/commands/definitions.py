@@ -1,5 +1,6 @@
 """Ready-made tasks and loop definitions: list them, look at one, copy it, check a file."""
 
+import os
 from pathlib import Path
 
 from perdure.domain.evaluation.conditions import past_moments
@@ -79,7 +80,8 @@ async def validate(file: Path, /, *, plugin: Plugins = (), session: Given) -> No
     """
     session.load_plugins(plugin)
     path = session.context.folder / file
-    if not is_readable(path):
+    # Of `os.path` first, which answers too for what is longer than a name may be.
+    if not (os.path.exists(path) and is_readable(path)):
         raise NotFound(f"There is no file {file}.", cure='`perdure new "a goal"` writes one.')
     if path.is_file() and is_loop(path):
         fields = read_file(path)

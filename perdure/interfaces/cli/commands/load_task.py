@@ -1,5 +1,6 @@
 """Turns what a person typed into a specification: the one place where commands read tasks."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -97,7 +98,8 @@ async def find_example(session: Session, task: str) -> Path:
         InvalidInput: the task has none.
     """
     context = session.context
-    if (context.folder / task).is_file():
+    # Of `os.path`, as a goal in words may be longer than the name of a file.
+    if os.path.isfile(context.folder / task):
         return example_beside((context.folder / task).absolute())
     path = definition_file(task, DEFINITIONS)
     if path is None:

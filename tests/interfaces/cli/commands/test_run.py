@@ -350,3 +350,18 @@ def test_ctrl_c_leaves_a_run_going_whose_text_is_watched(
 def test_json_may_stand_before_the_command(perdure: Installation) -> None:
     perdure.run("--json", "validate", "-")
     assert "Unknown option" not in perdure.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("run", "word " * 60, "--example"), 2, "goes with a ready-made task"),
+        (("validate", "a" * 300), 4, "There is no file"),
+        (("run", "a goal", "--set", f"workspace={'a' * 300}"), 2, "a folder that exists"),
+    ],
+)
+def test_what_is_longer_than_a_name_may_be(
+    perdure: Installation, argv: tuple[str, ...], code: int, said: str
+) -> None:
+    assert perdure.run(*argv) == code
+    assert said in perdure.err
