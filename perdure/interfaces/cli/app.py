@@ -13,7 +13,7 @@ from typing import NoReturn
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
-from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without_json
@@ -142,6 +142,7 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
     words = with_standard_input(words)
     session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
     try:
+        _require_text(words)
         return _run(session, words)
     except PerdureError as error:
         session.output.error(error)
@@ -168,6 +169,23 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         Output(context.stderr, context.stderr).error(told)
         _tell_it_goes_on(session)
         return os.EX_IOERR
+
+
+def _require_text(words: Sequence[str]) -> None:
+    """Require words in UTF-8, which all that is kept or sent is in; only names of files may not be.
+
+    Raises:
+        InvalidInput: the bytes of a word are in another encoding.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            if not os.path.exists(word):
+                raise InvalidInput(
+                    f"{word!r} is no text in UTF-8.",
+                    cure="Let the terminal or the script write UTF-8.",
+                ) from None
 
 
 def refuse(error: PerdureError, argv: Sequence[str]) -> int:

@@ -365,3 +365,8 @@ def test_what_is_longer_than_a_name_may_be(
 ) -> None:
     assert perdure.run(*argv) == code
     assert said in perdure.err
+
+
+def test_words_in_another_encoding_are_refused(perdure: Installation) -> None:
+    assert perdure.run("list", "--label", "caf\udce9") == 2
+    assert "'caf\\udce9' is no text in UTF-8." in perdure.err
