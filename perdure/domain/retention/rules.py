@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.foundation.base import FrozenModel
@@ -28,11 +27,15 @@ class RetentionRule(FrozenModel):
     outcome: str = ""
     label: str = ""
 
+    @property
+    def _form(self) -> re.Pattern[str]:
+        # Not `fnmatch`: `[` and `?` in a label stand for themselves, or `keep` would lose runs.
+        return re.compile(".*".join(map(re.escape, self.label.split("*"))), re.DOTALL)
+
     def fits(self, run: StoredRun | RootRun) -> bool:
         """Whether the rule is about a run; `*` in its label stands for anything."""
         return (not self.outcome or run.outcome == self.outcome) and (
-            # Not `fnmatch`, for which case does not matter on some systems.
-            not self.label or fnmatchcase(run.label or "", self.label)
+            not self.label or self._form.fullmatch(run.label or "") is not None
         )
 
 

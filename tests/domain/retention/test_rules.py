@@ -51,3 +51,12 @@ WRONG = {
 def test_a_wrong_rule_is_refused_in_words(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_rules(text)
+
+
+@pytest.mark.parametrize(
+    ("label", "kept"),
+    [("audit[2026]", True), ("audit[2026]-x", True), ("audit2", False), ("Audit[2026]", False)],
+)
+def test_only_a_star_stands_for_anything(label: str, kept: bool) -> None:
+    rules = read_rules("keep label=audit[2026]*; 1d")
+    assert is_expired(run(days=3, label=label), rules, NOW) is not kept
