@@ -182,4 +182,7 @@ def revise(
         problems=[*problems, *references.problems, *reserved(fields, whole)],
         rubric_problems=surroundings.rubric_problems,
     )
-    return Submission(spec=revised, blobs=references.blobs, notes=idle_notes(said))
+    # What flags leave out counts as the run has it: by kind and memory others have an effect.
+    noted: Fields = {"recall": spec.recall} if spec.kind == "agent" else {}
+    notes = idle_notes({**noted, **said, "kind": spec.kind})
+    return Submission(spec=revised, blobs=references.blobs, notes=notes)

@@ -140,9 +140,8 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
         case "delegation":
             idle = dict(DELEGATION_IDLE)
         case "roles":
-            # Their stages may be loops that start workers, so workers and depth have an effect.
-            own = {path: why for path, why in IDLE.items() if not path.startswith("budget.")}
-            idle = {**own, **ROLES_IDLE}
+            # A stage may be a delegation, which starts workers and calls all these roles.
+            idle = dict(ROLES_IDLE)
         case "agent" if given.get("recall") is not True:
             idle = {**IDLE, **AGENT_IDLE}
         case _:

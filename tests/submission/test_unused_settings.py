@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.submission.loading import load_data
+from perdure.submission.loading import load_data, revise
 from perdure.submission.types import Flags, Surroundings
 from perdure.submission.validation import IDLE, idle_notes
 
@@ -76,3 +76,22 @@ def test_an_agent_run_has_memory_where_it_says_so(
     told = idle_notes({"kind": "agent", "goal": "g", **given})
     assert [note.partition(":")[0] for note in told] == named
     assert idle_notes({"kind": "refine", "goal": "g", **given}) == ()
+
+
+def test_a_stage_may_be_a_delegation_whose_roles_are_called() -> None:
+    given: dict[str, JsonValue] = {"models": {"manager": "a", "worker": "b", "planner": "c"}}
+    told = idle_notes({"kind": "roles", "goal": "g", **given})
+    assert [note.partition(":")[0] for note in told] == ["models.planner"]
+
+
+def test_a_fork_is_told_by_the_kind_and_the_memory_of_its_run() -> None:
+    def told(task: JsonValue, *sets: str) -> tuple[str, ...]:
+        spec = load_data(task, surroundings=AROUND).spec
+        return revise(spec, Flags(sets=sets), surroundings=AROUND).notes
+
+    manager: JsonValue = {"kind": "delegation", "goal": "g"}
+    assert told(manager, "models.worker=x", "budget.depth=2") == ()
+    assert len(told(manager, "models.planner=x")) == 1
+    agent: JsonValue = {"kind": "agent", "goal": "g"}
+    assert len(told(agent, "skills=[s]", "models.worker=x")) == 2
+    assert told({"kind": "agent", "goal": "g", "recall": True}, "skills=[s]") == ()
