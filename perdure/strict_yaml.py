@@ -4,7 +4,10 @@ Keys are names, so they are texts as they are written: `on:` is no `true`, and `
 Dates stay texts. Of a key that is given twice, one value would win without a word.
 """
 
+import json
 import re
+from contextlib import suppress
+from math import isfinite
 
 import yaml
 from pydantic import JsonValue, TypeAdapter
@@ -23,6 +26,7 @@ MOST_DEEP = 200
 DEEP_TOLD = 6
 KINDS = {"int": "number", "float": "number", "bool": "truth value", "timestamp": "date"}
 SURROGATE = re.compile(r"[\ud800-\udfff]")
+_PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
 _TAG = "tag:yaml.org,2002:"
 _DATE, _MERGE, _TEXT = (f"{_TAG}{kind}" for kind in ("timestamp", "merge", "str"))
 _PLAIN = frozenset(f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null"))
@@ -45,7 +49,11 @@ class _Loader(yaml.SafeLoader):
         self._left -= 1
         if self._left < 0:
             raise yaml.MarkedYAMLError(problem=f"it holds more than {self._most} values")
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode):
+            # JSON may write a sign beyond U+FFFF as two escapes, which YAML takes for two signs.
+            node.value = _PAIR.sub(_joined, node.value)
+        return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Take in what `<<` names. A mapping that others merge may come here several times."""
@@ -76,6 +84,10 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(
                 problem=f"this is no {kind} that can be read", problem_mark=node.start_mark
             ) from None
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _as_text(key: yaml.Node) -> yaml.Node:
@@ -134,11 +146,41 @@ def parse(text: str, *, named: str, cure: str = CURE, most: int = MAX_NODES) -> 
 
 
 def _loaded(text: str, *, most: int) -> object:
+    # JSON is not quite a part of YAML, which takes 1e5 for a text, and refuses tabs that indent.
+    with suppress(ValueError, RecursionError):
+        return _json(text)
     loader = _Loader(text, most=most)
     try:
         return loader.get_single_data()
     finally:
         loader.dispose()
+
+
+def _json(text: str) -> object:
+    """The object or list that a text is in JSON; raises `ValueError`, and then YAML says why."""
+    if not text.lstrip().startswith(("{", "[")):
+        raise ValueError
+    return json.loads(
+        text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_constant
+    )
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError
+    return fields
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not isfinite(number):
+        raise ValueError
+    return number
+
+
+def _no_constant(written: str) -> object:
+    raise ValueError(written)
 
 
 def _require_plain(value: object, *, named: str, most: int, most_characters: int) -> None:
