@@ -51,10 +51,13 @@ class ReadStage:
         """Store the text as an artifact and read its signals and verdict."""
         text = await self.blobs.get_text(step.text)
         signal = read_signal(text)
-        frame = await self.frames.load(step.frame)
-        # Under an id made of run, iteration, stage and attempt, so that a retried step writes it
-        # once. After a reset the stage is done again, and what it says then is what counts.
-        await self.artifacts.add_artifact(self._artifact(step, frame, text), replaces=True)
+        # A question is no output of the stage, which goes on with the answer. The text of a child
+        # run is all that there will be, whatever it begins with.
+        if signal is None or step.measure:
+            # Under an id made of run, iteration, stage and attempt, so that a retried step writes
+            # it once. After a reset the stage is done again, and what it says then is what counts.
+            output = self._artifact(step, await self.frames.load(step.frame), text)
+            await self.artifacts.add_artifact(output, replaces=True)
         verdict = read_verdict(text) if step.gate else None
         return ReadStageReport(
             line=_line(text, verdict),
