@@ -1,5 +1,7 @@
 """Asking the manager for its next decision."""
 
+from collections.abc import Sequence
+
 from temporalio import workflow
 
 from perdure.activities.manager import Shelve
@@ -13,7 +15,7 @@ from perdure.domain.delegation.state import CurrentIteration
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.run.activity_messages import ShelveRequest
 from perdure.domain.turns.entries import SayEntry
-from perdure.domain.turns.guidance import in_force, with_added
+from perdure.domain.turns.guidance import PendingInput, in_force, not_read, with_added
 from perdure.domain.turns.records import IterationRecord
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine import activity_options
@@ -23,6 +25,10 @@ from perdure.workflows.engine.structured_replies import manager_decision
 
 DECISION_TOKENS = 8_192
 FIXED_TOKENS = estimate(MANAGER_SYSTEM).total + estimate(str(decision_schema())).total
+# Patches: a long text that was added before the manager was asked again was never named to it.
+ADDED_MEANWHILE = "what was added before the manager is asked again is an input"
+# When something was taken back during a call, what was added during it counted as read.
+READ_BY_NAME = "what a manager has read is told by name"
 WRAP_UP = "The budget is spent. Complete now: say in the final result what there is."
 
 
@@ -45,9 +51,9 @@ class ManagerDecisions:
         problems: tuple[str, ...] = ()
         await self._add_inputs()
         while state.turnover.decision is None and state.turnover.ending is None:
-            # Counted before the call: what people say during it is not in its prompt, and must stay
+            # Noted before the call: what people say during it is not in its prompt, and must stay
             # unread.
-            read = len(state.control.inputs), len(state.control.guidance)
+            read = tuple(state.control.inputs), tuple(state.control.guidance)
             called = await self.models.call_model(self._asking(problems))
             # Remember where the manager's last prompt and reply are stored.
             if isinstance(called, ManageReport) and called.call.head is not None:
@@ -65,18 +71,26 @@ class ManagerDecisions:
                 called, budgets.LimitReached
             ) or not await self.limits.budget_raised(called):
                 state.turnover.ending = self.limits.ending_of(called)
+            if state.turnover.decision is None and state.turnover.ending is None:
+                await self._add_inputs(again=True)
 
-    def _heard_by_manager(self, inputs: int, guidance: int) -> None:
+    def _heard_by_manager(self, inputs: Sequence[PendingInput], guidance: Sequence[str]) -> None:
         """Mark as read what the prompt contained; the rest waits for the next decision."""
         control = self.run.state.control
-        control.inputs, control.guidance = control.inputs[inputs:], control.guidance[guidance:]
+        left = not_read(control.inputs, inputs), not_read(control.guidance, guidance)
+        by_place = control.inputs[len(inputs) :], control.guidance[len(guidance) :]
+        is_same = left == by_place or not workflow.patched(READ_BY_NAME)
+        control.inputs, control.guidance = by_place if is_same else left
 
-    async def _add_inputs(self) -> None:
-        """Turn long texts that people added into inputs of the task, which workers can inherit."""
+    async def _add_inputs(self, *, again: bool = False) -> None:
+        """Turn long texts that people added into inputs of the task, which workers can inherit.
+
+        `again`: the manager is asked once more, after a person may have been waited for.
+        """
         state = self.run.state
         new = with_added(state.inputs, state.control.inputs)
         fresh = {name: value for name, value in new.items() if name not in state.inputs}
-        if not fresh:
+        if not fresh or (again and not workflow.patched(ADDED_MEANWHILE)):
             return
         report = await workflow.execute_activity_method(
             Shelve.shelve,

@@ -5,11 +5,14 @@ Each prompt lists it, and the judge sees it as a demand. It is numbered, so that
 
 from collections.abc import Mapping, Sequence
 from itertools import count
+from typing import TypeVar
 
 from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef
+
+S = TypeVar("S")
 
 SAID_KEPT = 50
 SAID_CHARACTERS = 32 * 1024
@@ -71,6 +74,17 @@ def with_added(
             numbers = (f"added {number}" for number in count(1))
             told[next(name for name in numbers if name not in told)] = {"ref": ref.hash}
     return told
+
+
+def not_read(now: Sequence[S], read: Sequence[S]) -> list[S]:
+    """What arrived after `read`, of which some may have been taken back meanwhile."""
+    left = list(now)
+    for one in read:
+        # Both are in the order of arrival. Not by their number: what was taken back is gone from
+        # `now`, and what came after it would count as read.
+        if left and left[0] == one:
+            left.pop(0)
+    return left
 
 
 def in_force(standing: Sequence[Said], *more: str) -> list[str]:
