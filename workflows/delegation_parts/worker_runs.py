@@ -9,7 +9,12 @@ from temporalio import workflow
 from perdure.activities.manager import Brief
 from perdure.activities.worker_results import MergeWork, ReadWork
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.delegation.decisions import ANSWER_BELOW, ASKED_ABOVE, Envelope
+from perdure.domain.delegation.decisions import (
+    ANSWER_BELOW,
+    ASKED_ABOVE,
+    Envelope,
+    further_try,
+)
 from perdure.domain.delegation.messages import (
     Assignment,
     BriefRequest,
@@ -127,7 +132,10 @@ class WorkerRuns:
         """Have work done once more, each from its result and files, as its text says."""
         envelopes = [
             piece.envelope.model_copy(
-                update={"worker": f"{piece.envelope.worker}{suffix}", "budget_share": None}
+                update={
+                    "worker": further_try(piece.envelope.worker, suffix),
+                    "budget_share": None,
+                }
             )
             for piece, _ in pieces
         ]

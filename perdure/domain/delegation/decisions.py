@@ -38,7 +38,8 @@ def without_blanks(values: Sequence[str]) -> tuple[str, ...]:
 
 Temperature = Annotated[float, Field(allow_inf_nan=False), AfterValidator(_clamped)]
 Names = Annotated[tuple[str, ...], AfterValidator(without_blanks)]
-Word = Annotated[str, Field(min_length=1, max_length=120)]
+WORD_CHARACTERS = 120
+Word = Annotated[str, Field(min_length=1, max_length=WORD_CHARACTERS)]
 
 
 class Envelope(FrozenModel):
@@ -77,6 +78,11 @@ class Envelope(FrozenModel):
     budget_share: float | None = Field(default=None, allow_inf_nan=False)
     sub_manager: bool | None = None
     priority: Priority = "normal"
+
+
+def further_try(worker: str, suffix: str) -> str:
+    """The name of a worker's further try; as long as a name may be, since steps refuse others."""
+    return f"{worker[: WORD_CHARACTERS - len(suffix)]}{suffix}"
 
 
 # What steers a run is never handed down as data, whatever a manager calls its inputs.

@@ -1,0 +1,35 @@
+"""What becomes of work that is done once more: its name, and what the first try left."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from pydantic import TypeAdapter
+
+from perdure.domain.delegation.decisions import WORD_CHARACTERS, Envelope
+from perdure.domain.delegation.messages import WorkRead
+from perdure.workflows.delegation_parts.work_items import WorkItem
+from perdure.workflows.delegation_parts.worker_runs import WorkerRuns
+from perdure.workflows.engine.child_runs import ChildSpec, NotStarted
+
+NOBODY = NotStarted(order=cast(ChildSpec, None), why="")
+
+
+def piece(worker: str, read: WorkRead | None = None) -> WorkItem:
+    work = Envelope(worker=worker, instructions="Count the words.")
+    return WorkItem(work, "", NOBODY, read or WorkRead())
+
+
+@pytest.mark.parametrize("suffix", ["_repair", "_retry1"])
+async def test_a_step_takes_a_further_try_of_a_worker_with_the_longest_name(suffix: str) -> None:
+    tries: list[Envelope] = []
+
+    async def run_pieces(envelopes: Sequence[Envelope], *_: object, **__: object) -> list[WorkItem]:
+        tries.extend(envelopes)
+        return []
+
+    runs = object.__new__(WorkerRuns)
+    setattr(runs, "_run_pieces", run_pieces)  # noqa: B010
+    await runs._again([(piece("w" * WORD_CHARACTERS), "once more")], suffix=suffix)
+    given = TypeAdapter(Envelope).validate_json(tries[0].model_dump_json())
+    assert given.worker.endswith(suffix)
