@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from temporalio import workflow
+
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.messages import WorkDone, WorkRead
 from perdure.domain.delegation.results import WorkerReport
@@ -12,12 +14,18 @@ from perdure.domain.run.result import RunResult
 from perdure.workflows.engine.child_runs import ChildOutcome, NotStarted
 
 ERROR_CHARACTERS = 300
+# Patch: with its first try, a repaired piece of work lost the tools that it had asked for, and the
+# skills of those below it.
+FIRST_TRY_COUNTS = "what a first try asked for and saved counts"
 ENDED_BY_ITSELF = frozenset[Outcome]({"accepted", "best_effort"})
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One piece of work and how it ended; `critique` is the reviewer's opinion of it."""
+    """One piece of work and how it ended; `critique` is the reviewer's opinion of it.
+
+    `below` names the skills that were saved below a manager who did it.
+    """
 
     envelope: Envelope
     acceptance: str
@@ -25,6 +33,7 @@ class WorkItem:
     read: WorkRead
     tree: str | None = None
     critique: Critique | None = None
+    below: tuple[str, ...] = ()
 
 
 def report_of(piece: WorkItem) -> WorkerReport:
@@ -109,6 +118,11 @@ def tree_of(end: ChildOutcome | NotStarted) -> str | None:
     return next(found, None)
 
 
+def skills_of(end: ChildOutcome | NotStarted) -> tuple[str, ...]:
+    result = end.result if isinstance(end, ChildOutcome) else None
+    return () if result is None else result.skills
+
+
 def is_better(before: WorkItem, after: WorkItem) -> bool:
     if before.critique is None or after.critique is None:
         return after.critique is not None
@@ -125,4 +139,10 @@ def in_place_of(before: WorkItem, after: WorkItem) -> WorkItem:
     """A newer result under the worker's own name; what it wrote down before is not lost."""
     skills = tuple(dict.fromkeys((*before.read.skills, *after.read.skills)))
     read = after.read.model_copy(update={"skills": skills})
-    return replace(after, envelope=before.envelope, read=read)
+    kept = replace(after, envelope=before.envelope, read=read)
+    drafts = tuple(dict.fromkeys((*before.read.drafts, *after.read.drafts)))
+    below = tuple(dict.fromkeys((*before.below, *after.below)))
+    is_same = drafts == after.read.drafts and below == after.below
+    if is_same or not workflow.patched(FIRST_TRY_COUNTS):
+        return kept
+    return replace(kept, read=read.model_copy(update={"drafts": drafts}), below=below)

@@ -40,6 +40,7 @@ from perdure.workflows.delegation_parts.work_items import (
     in_place_of,
     is_better,
     report_of,
+    skills_of,
     tree_of,
     went_on,
     work_done,
@@ -220,7 +221,14 @@ class WorkerRuns:
         for end in ends:
             self._flow_back(end)
         return [
-            WorkItem(one.envelope, one.acceptance, end, read, tree_of(end) or tree)
+            WorkItem(
+                one.envelope,
+                one.acceptance,
+                end,
+                read,
+                tree_of(end) or tree,
+                below=skills_of(end),
+            )
             for one, end, read, tree in zip(given, ends, report.work, trees, strict=True)
         ]
 
@@ -244,9 +252,7 @@ class WorkerRuns:
 
     async def _keep_skills(self, pieces: Sequence[WorkItem]) -> None:
         """Save the skills that workers wrote, and take over those of managers below."""
-        ends = [piece.end for piece in pieces]
-        results = [end.result for end in ends if isinstance(end, ChildOutcome)]
-        await self.skills.take_over_skills([n for one in results if one for n in one.skills])
+        await self.skills.take_over_skills([name for piece in pieces for name in piece.below])
         await self.skills.save_skills([text for piece in pieces for text in piece.read.skills])
 
     def _flow_back(self, end: ChildOutcome | NotStarted) -> None:
