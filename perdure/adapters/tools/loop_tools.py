@@ -145,11 +145,13 @@ class LoopTools:
         return HeldBy(value, await self._open().held(context.run))
 
     async def _ended(self, run: str, wait_s: float) -> RunStatus:
+        # By the clock, since the looks take time as well: on a busy server they would add up to
+        # more than a tool may take.
+        clock = asyncio.get_running_loop().time
+        until = clock() + wait_s
         status = await self._open().status(run)
-        left = wait_s
-        while status.phase != "ended" and left > 0:
+        while status.phase != "ended" and (left := until - clock()) > 0:
             await asyncio.sleep(min(LOOKS_EVERY_S, left))
-            left -= LOOKS_EVERY_S
             # By its whole id: the beginning that was given may fit a newer loop too by now.
             status = await self._open().status(status.id)
         return status
