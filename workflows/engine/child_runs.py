@@ -84,10 +84,14 @@ class ChildOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """A child for which there was no budget, or no time left to begin."""
+    """A child for which there was no budget, or no time left to begin.
+
+    `spent` is the limit that more of it would lift.
+    """
 
     order: ChildSpec
     why: str
+    spent: LimitReached | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,9 @@ class ChildRuns:
             wall_time=self.run.wall_time,
         )
         if isinstance(reserved, LimitReached):
-            return NotStarted(order, f"no budget: {reserved.text}")
+            # A note says that a part of the budget is meant, which is not spent: depth, or a share.
+            spent = None if reserved.note else reserved
+            return NotStarted(order, f"no budget: {reserved.text}", spent)
         state.children_started += 1
         state.budget, limits = reserved
         child = ChildStatus(

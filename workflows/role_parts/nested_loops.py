@@ -5,6 +5,8 @@ The run does not continue as new while such a child is open.
 
 from collections.abc import Callable
 
+from temporalio import workflow
+
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.foundation.names import LoopKind
@@ -22,13 +24,15 @@ from perdure.domain.roles.state import RoleInput
 from perdure.domain.run.spec import CommonSpec, LoopInput, Placement
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.records import IterationRecord
-from perdure.domain.turns.turn import TurnState
+from perdure.domain.turns.turn import Ending, TurnState
 from perdure.workflows.engine.child_runs import ChildOutcome, ChildRuns, ChildSpec, NotStarted
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.role_parts.run import RoleRun
 from perdure.workflows.role_parts.stages import BASE, Stages
 
+# Patch: a run whose budget was spent before a stage that runs a loop ended as failed.
+SPENT_IS_NO_FAILURE = "a loop for which the budget is spent fails no stage"
 NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage"
 
 
@@ -38,6 +42,7 @@ class NestedLoops:
     def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
         self.run = run
         self.setup = engine.setup
+        self.limits = engine.limits
         self.children = ChildRuns(engine)
         self.stages = stages
 
@@ -64,15 +69,30 @@ class NestedLoops:
             return
         # The child got these with its goal; left here, the next stage would hear them a second
         # time.
-        state.control.inputs = []
+        told, state.control.inputs = state.control.inputs, []
         (end,) = await self.children.run_children([order])
         if isinstance(end, NotStarted):
-            ending = self.run.ending()
-            state.cut = state.cut or ending
-            await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
+            # Nobody got them.
+            state.control.inputs = [*told, *state.control.inputs]
+            await self._unstarted(role, end)
             return
         state.turn.record = record_of_child(state.iteration, end.spend)
         await self._take_child(role, end)
+
+    async def _unstarted(self, role: RoleDefinition, end: NotStarted) -> None:
+        """End the run where its budget or time is spent; otherwise the stage has failed.
+
+        If a person raises the budget, the stage begins once more.
+        """
+        state, ending = self.run.state, self.run.ending()
+        spent = end.spent if ending is None else None
+        if spent is not None and workflow.patched(SPENT_IS_NO_FAILURE):
+            if await self.limits.budget_raised(spent):
+                return
+            out = Ending(outcome="out_of_budget", reason=spent.dimension, detail=spent.text)
+            ending = self.run.ending() or out
+        state.cut = state.cut or ending
+        await self.stages.end_stage(role, "cut" if ending else "failed", error=end.why)
 
     def _order(self, role: RoleDefinition) -> ChildSpec | None:
         """The child to start; None if the snapshot has no definition of its loop."""
