@@ -252,7 +252,9 @@ class ChatReading:
 
     def _extend(self, piece: ChatToolCall) -> None:
         """Add a piece to the call with its index, unless its id says that it is another call."""
-        call = next((one for index, one in self._calls if index == (piece.index or 0)), None)
+        # The newest of an index: where all calls share one, only their first pieces have ids.
+        known = reversed(self._calls)
+        call = next((one for index, one in known if index == (piece.index or 0)), None)
         if self._calls and (piece.index is None or (call and piece.id not in {None, "", call.id})):
             # Some servers give all calls of an answer the same index, or none, and tell them apart
             # by id.
