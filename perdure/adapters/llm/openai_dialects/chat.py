@@ -282,6 +282,9 @@ class ChatReading:
         # Some servers send zeros, or half of it, which is no usage to book.
         if not prompt or output is None:
             return
+        # Gemini and xAI leave thoughts out of the answer's tokens, and bill them as output all the
+        # same: only the total has them.
+        output = max(output, (usage.total_tokens or 0) - prompt)
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
         self.usage_told = True
 

@@ -61,6 +61,7 @@ class ChatChoice(Wire):
 class ChatUsage(Wire):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
     prompt_tokens_details: CacheDetails | None = None
 
 
