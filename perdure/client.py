@@ -181,7 +181,7 @@ class Client:
             task: a specification, its fields, the path of a task file, or a goal in words. A
                 `Path` is always a file. Fields may hold what Python programs have: numbers and
                 arrays of numpy, dates, exact numbers, paths.
-            flags: what wins over a file, fields or words.
+            flags: what wins over the task.
             run_id: the id it gets; the same id twice is one run.
             idempotency_key: the same key is one run, whenever it is sent.
 
@@ -290,7 +290,9 @@ class Client:
             case AgentSpec() | RefineSpec() | RolesSpec() | DelegationSpec() as spec:
                 # Only to refuse what JSON cannot say, such as NaN, which models let through.
                 plain_fields(spec.model_dump(by_alias=True), heading=SPECIFICATION)
-                return spec
+                if flags == Flags():
+                    return spec
+                submission = revise(spec, flags, surroundings=self.surroundings)
             case PurePath() as path:
                 file = self._task_file(path)
                 submission = await self._seen(lambda at: load(file, flags, surroundings=at))

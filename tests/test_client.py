@@ -75,6 +75,22 @@ async def test_fields_flags_and_models_are_tasks_too(
     assert isinstance(gateway.started[-1][0], RefineSpec)
 
 
+async def test_flags_win_over_a_specification_too(
+    client: Client, gateway: Recorder, blobs: Blobs, tmp_path: Path
+) -> None:
+    (tmp_path / "script.yaml").write_text("replies: [{text: hi}]")
+    given = AgentSpec(kind="agent", goal="a model")
+    flags = Flags(budget={"cost_usd": "0.05"}, model="scripted:script.yaml")
+    await client.start(given, flags=flags)
+    with pytest.raises(InvalidInput, match="cost_usd"):
+        await client.start(given, flags=Flags(budget={"cost_usd": "much"}))
+
+    ((spec, _, _),) = gateway.started
+    assert (spec.goal, str(spec.budget.cost_usd)) == ("a model", "0.05")
+    assert spec.models.executor == "scripted:hmac:0#script"
+    assert blobs.kept == {"hmac:0": b"replies: [{text: hi}]"}
+
+
 async def test_a_wrong_task_is_refused_before_anything_starts(
     client: Client, gateway: Recorder
 ) -> None:
