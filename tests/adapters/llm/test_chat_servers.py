@@ -1,12 +1,21 @@
 """What single compatible servers do that the documents of chat completions do not say."""
 
+import asyncio
 from typing import Any
 
+import httpx2
 import pytest
 
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import CHAT, chat_call, chat_client, chat_usage, chunk, lines
-from tests.adapters.llm.support import READ_TOOL, Provider, request, say, stream_of
+from tests.adapters.llm.support import (
+    READ_TOOL,
+    SCORE_SCHEMA,
+    Provider,
+    request,
+    say,
+    stream_of,
+)
 
 MODEL = CHAT.model
 
@@ -42,3 +51,28 @@ async def test_thoughts_that_only_the_total_holds_are_output(
     reply, _ = await say(chat_client(Provider(stream_of(lines(events, done=True)))), asked())
     assert reply.usage == Usage(input_tokens=32, output_tokens=output)
     assert reply.confirmed
+
+
+async def test_what_a_server_lacks_stays_known_when_an_earlier_call_is_answered() -> None:
+    """Such a call was sent before that was known, and was answered after it."""
+    known, bodies = asyncio.Event(), list[bytes]()
+
+    async def answer(sent: httpx2.Request) -> httpx2.Response:
+        bodies.append(sent.content)
+        if b"response_format" in sent.content:
+            return httpx2.Response(400, json={"error": {"message": "not supported"}})
+        if b"earlier" in sent.content:
+            await known.wait()
+        return stream_of(CHAT.body("{}"))
+
+    client = chat_client(Provider())
+    client._transport = httpx2.MockTransport(answer)
+    wanted = asked(json_schema=SCORE_SCHEMA)
+    earlier = asyncio.create_task(say(client, asked(text="earlier")))
+    await asyncio.sleep(0.05)
+    await say(client, wanted)
+    known.set()
+    await earlier
+    sent = len(bodies)
+    await say(client, wanted)
+    assert len(bodies) == sent + 1, "it is not asked for a schema again"

@@ -244,7 +244,8 @@ class OpenAIModel:
         """Remember which features a server does not support, and log them."""
         for one in sorted(lacks - self._lacks):
             _log.warning("model_server_lacks", server=self._server.title, means=INSTEAD[one])
-        self._lacks = lacks
+        # Added, because a call that was sent before others have learned more may be answered later.
+        self._lacks |= lacks
 
     def _judged(self, request: ModelRequest, error: ModelError) -> ModelError:
         """Tell a prompt that is too long from a bad request, if the server has no code for it.
