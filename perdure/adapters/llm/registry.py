@@ -20,7 +20,7 @@ from perdure.adapters.llm.error_kinds import refused
 from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.model_names import model_name
 from perdure.adapters.llm.pricing import ModelPrices
-from perdure.adapters.llm.providers import ProviderModels
+from perdure.adapters.llm.providers import NO_KEY_NEEDED, ProviderModels
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.adapters.logging.redacting import told
@@ -158,10 +158,13 @@ class ModelCatalog:
     def _messages(self) -> "MessagesModel":
         from perdure.adapters.llm.messages import MessagesModel
 
+        access = self._access
+        # A gateway may want no key, and says so itself if it wants one.
+        keyless = access.base_url is not None and not access.auth_token
         made = MessagesModel(
-            base_url=self._access.base_url or CLAUDE_URL,
-            api_key=self._access.api_key,
-            auth_token=self._access.auth_token,
+            base_url=access.base_url or CLAUDE_URL,
+            api_key=access.api_key or (NO_KEY_NEEDED if keyless else None),
+            auth_token=access.auth_token,
             cards=self._prices.card,
             prefix=ANTHROPIC,
         )

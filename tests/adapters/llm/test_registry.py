@@ -92,6 +92,11 @@ def test_a_base_url_of_ones_own_serves_any_name() -> None:
     assert isinstance(names.resolve("local").client, EmbeddedModel)
 
 
+async def test_a_gateway_that_wants_no_key_is_called_without_one() -> None:
+    gateway = "http://127.0.0.1:1"  # where nobody answers: the call got as far as the gateway
+    assert (await fails(catalog(base_url=gateway), request("own-model"))).kind == "connection"
+
+
 async def test_cards() -> None:
     names = catalog()
     assert (await names.card("claude-sonnet-4-5")).price is not None
