@@ -6,6 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from perdure.adapters.llm.call_failures import READ_TIMEOUT_S
+from perdure.adapters.llm.openai_dialects.server import Feature
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import CHAT, chat_call, chat_client, chat_usage, chunk, lines
 from tests.adapters.llm.support import (
@@ -76,3 +78,20 @@ async def test_what_a_server_lacks_stays_known_when_an_earlier_call_is_answered(
     sent = len(bodies)
     await say(client, wanted)
     assert len(bodies) == sent + 1, "it is not asked for a schema again"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_whole_answer_may_take_as_long_as_the_call(whole: bool) -> None:
+    """No byte of it comes before the model has said everything, however slow it is."""
+    sent: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"content": "Yes."}}
+        said = httpx2.Response(200, json={**chat_usage(), "choices": [choice]})
+        return said if whole else stream_of(CHAT.body("Yes."))
+
+    lacks = frozenset[Feature]({"streaming"} if whole else ())
+    await say(chat_client(Provider(answer), lacks=lacks), asked())
+    limits = sent[0].extensions["timeout"]
+    assert (limits["connect"], limits["read"]) == (5.0, None if whole else READ_TIMEOUT_S)

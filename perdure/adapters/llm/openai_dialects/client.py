@@ -52,6 +52,10 @@ from perdure.domain.llm.transcript import Message, message_tokens
 from perdure.domain.ports import UsageSoFar, unheard
 from perdure.event_log import get_logger
 
+# Nothing of such an answer comes before its last word, so that a wait for the next bytes is no sign
+# of a lost connection. The call's own limit ends it.
+WHOLE_ANSWER = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
+
 _log = get_logger(__name__)
 
 
@@ -183,7 +187,12 @@ class OpenAIModel:
     ) -> str | None:
         """Read an answer that is not streamed; returns the provider's id of the request."""
         try:
-            answer = await self._connected().post(path, body=body, cast_to=httpx2.Response)
+            answer = await self._connected().post(
+                path,
+                body=body,
+                cast_to=httpx2.Response,
+                options={"timeout": WHOLE_ANSWER},
+            )
         except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
             raise failed(error, reading, self._sdk, request_id=None, streaming=False) from error
         return _take(answer, reading, on_text, begun=False)
