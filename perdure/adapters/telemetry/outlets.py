@@ -29,7 +29,11 @@ UNNAMED_SERVICE = "unknown_service"
 def start_outlets(
     signals: Signals, *, service: str, metrics_address: str | None = None
 ) -> Telemetry:
-    """Telemetry for the endpoints of the environment, and metrics served at an address."""
+    """Telemetry for the endpoints of the environment, and metrics served at an address.
+
+    Raises:
+        ValueError: OpenTelemetry cannot use one of its variables.
+    """
     readers: list[MetricReader] = []
     closers: list[Callable[[], None]] = []
     url: str | None = None
@@ -42,14 +46,27 @@ def start_outlets(
             url, end = served
             closers.append(end)
     traces = span_exporter() if signals.traces else None
-    telemetry = start_with(
-        spans=None if traces is None else BatchSpanProcessor(traces),
-        metrics=readers,
-        core=new_buffer() if readers else None,
-        closers=closers,
-        service=service,
-    )
+    try:
+        telemetry = start_with(
+            spans=None if traces is None else BatchSpanProcessor(traces),
+            metrics=readers,
+            core=new_buffer() if readers else None,
+            closers=closers,
+            service=service,
+        )
+    except ValueError:
+        _end_unused(readers, closers)
+        raise
     return replace(telemetry, metrics_url=url)
+
+
+def _end_unused(readers: Sequence[MetricReader], closers: Sequence[Callable[[], None]]) -> None:
+    """End what was opened for telemetry that could not be started."""
+    for end in closers:
+        end()
+    for reader in readers:
+        if isinstance(reader, PeriodicExportingMetricReader):
+            reader.shutdown()
 
 
 def start_with(

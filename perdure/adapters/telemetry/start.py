@@ -111,6 +111,14 @@ def start_telemetry(
     # Imported on demand: the exporters take longer to import than the rest of a client.
     from perdure.adapters.telemetry.outlets import start_outlets
 
-    return _shared.enter(
-        lambda: start_outlets(signals, service=service, metrics_address=metrics_address)
-    )
+    try:
+        return _shared.enter(
+            lambda: start_outlets(signals, service=service, metrics_address=metrics_address)
+        )
+    except ValueError as error:  # OpenTelemetry only logs most wrong values, and raises for some
+        _log.warning(
+            "telemetry_off",
+            found=str(error),
+            cure="correct the variable of OpenTelemetry (OTEL_…) that this is about",
+        )
+        return Telemetry()

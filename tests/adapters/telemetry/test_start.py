@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
+from perdure.adapters.http_server import choose, is_free
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.telemetry.exposition import Exposition
 from perdure.adapters.telemetry.outlets import resource_of, start_with
@@ -97,6 +98,26 @@ def test_another_protocol_is_said_and_not_tried() -> None:
     assert telemetry == Telemetry()
     (line,) = logs
     assert (line["event"], line["protocol"]) == ("telemetry_off", "grpc")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OTEL_METRIC_EXPORT_INTERVAL", "0"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "9999")],
+)
+def test_a_setting_that_the_sdk_cannot_use_is_told_and_ends_nothing(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:1")
+    monkeypatch.setenv(name, value)
+    port = choose()
+    with structlog.testing.capture_logs() as logs:
+        telemetry = start_telemetry(
+            environment={ENDPOINT: "http://127.0.0.1:1"}, metrics_address=f"127.0.0.1:{port}"
+        )
+    assert telemetry == Telemetry()
+    (line,) = logs
+    assert (line["event"], bool(line["found"])) == ("telemetry_off", True)
+    assert is_free(port), "what was opened before is closed"
 
 
 def test_a_provider_of_others_is_left_alone(no_provider: None) -> None:
