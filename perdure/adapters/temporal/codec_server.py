@@ -111,7 +111,7 @@ class CodecServer:
         body = await connection.body(request, at_most=BODY_BYTES)
         try:
             asked = list(ParseDict(json.loads(body), Payloads()).payloads)
-        except (ValueError, ParseError, RecursionError):
+        except (ValueError, TypeError, ParseError, RecursionError):
             raise Refusal(
                 HTTPStatus.BAD_REQUEST, "The body is not Temporal's JSON for payloads."
             ) from None

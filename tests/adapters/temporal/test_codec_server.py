@@ -106,6 +106,7 @@ async def test_another_key_is_told(served: Served) -> None:
     [
         ("/decode", b"no json", 400),
         ("/decode", b'{"payloads": 7}', 400),
+        ("/decode", b"null", 400),
         ("/decode", b"", 400),
         ("/other", b"{}", 404),
     ],
