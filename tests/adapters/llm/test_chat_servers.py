@@ -14,6 +14,7 @@ from tests.adapters.llm.support import (
     READ_TOOL,
     SCORE_SCHEMA,
     Provider,
+    fails,
     request,
     say,
     stream_of,
@@ -95,3 +96,43 @@ async def test_a_whole_answer_may_take_as_long_as_the_call(whole: bool) -> None:
     await say(chat_client(Provider(answer), lacks=lacks), asked())
     limits = sent[0].extensions["timeout"]
     assert (limits["connect"], limits["read"]) == (5.0, None if whole else READ_TIMEOUT_S)
+
+
+def failing(events: list[dict[str, Any]]) -> Provider:
+    """A server whose streams are these events, and that refuses calls without a stream."""
+
+    def answer(sent: httpx2.Request) -> httpx2.Response:
+        if b'"stream"' in sent.content:
+            return stream_of(lines(events, done=True))
+        return httpx2.Response(400, json={"error": {"message": "upstream"}})
+
+    return Provider(answer)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "kind", "sent"),
+    [
+        pytest.param(402, True, "permission", 1, id="no credit is left"),
+        pytest.param("429", True, "rate_limited", 1, id="a status as a text"),
+        pytest.param(503, False, "server", 1, id="an outage"),
+        pytest.param(400, True, "bad_request", 1, id="refused after its first words"),
+        pytest.param(400, False, "bad_request", 2, id="refused, perhaps for a feature"),
+        pytest.param("engine_error", True, "server", 1, id="a word of its own"),
+    ],
+)
+async def test_an_error_in_a_stream_counts_by_the_status_that_it_repeats(
+    code: int | str, said: bool, kind: str, sent: int
+) -> None:
+    begun = [chunk({"content": "Yes"})] if said else []
+    error = {"message": "upstream", "type": "Oops", "param": None, "code": code}
+    provider = failing([*begun, {"error": error}])
+    facts = await fails(chat_client(provider), asked())
+    assert (facts.kind, len(provider.bodies)) == (kind, sent)
+    assert "upstream" in facts.message
+
+
+async def test_an_overflow_that_is_told_in_the_stream_is_one() -> None:
+    error = {"message": "too long", "type": "BadRequestError", "code": 400}
+    provider = failing([{"error": error}])
+    facts = await fails(chat_client(provider, window=300), asked(text="word " * 400))
+    assert facts.kind == "context_overflow"

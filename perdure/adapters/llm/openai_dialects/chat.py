@@ -18,6 +18,7 @@ from perdure.adapters.llm.openai_dialects.events import (
     ServerError,
     split_usage,
 )
+from perdure.adapters.llm.openai_dialects.server import status_in
 from perdure.adapters.llm.openai_dialects.structured import ANSWER, in_prompt, takes_strictly
 from perdure.adapters.llm.openai_dialects.tool_calls import OpenCall, with_own_ids
 from perdure.adapters.llm.wire_files import FROM_TOOLS, Files, chat_part
@@ -293,7 +294,7 @@ def _told(error: ServerError | str) -> SaidError:
     if isinstance(error, str):
         return SaidError(ProviderError(status=200, message=error))
     code = str(error.code or "")
-    status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 200
+    status = status_in(code) or 200
     word = None if code.isdigit() else code or None
     message = error.message or "no reason was given"
     kind = error.type or word

@@ -49,6 +49,7 @@ from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, message_tokens
+from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import UsageSoFar, unheard
 from perdure.event_log import get_logger
 
@@ -309,7 +310,9 @@ class _NotTaken(Exception):
 
 def _not_taken(error: ModelError) -> bool:
     facts = error.facts
-    return facts.sent and facts.status in NOT_TAKEN and facts.kind in {"bad_request", "server"}
+    # Whoever has begun to answer has taken the request, and the words may have to be paid for.
+    refused_whole = facts.sent and facts.usage == Usage()
+    return refused_whole and facts.status in NOT_TAKEN and facts.kind in {"bad_request", "server"}
 
 
 def _used(request: ModelRequest, lacks: frozenset[Feature]) -> list[Feature]:

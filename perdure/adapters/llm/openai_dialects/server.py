@@ -42,7 +42,8 @@ def _told(error: Exception) -> ProviderError | None:
         case openai.APIError():
             # An error in the middle of a stream.
             kind, code = _word(error.type), _word(error.code)
-            return ProviderError(status=200, message=error.message, type=kind or code, code=code)
+            status = status_in(error.code) or 200
+            return ProviderError(status=status, message=error.message, type=kind or code, code=code)
         case _:
             return None
 
@@ -50,6 +51,12 @@ def _told(error: Exception) -> ProviderError | None:
 def _word(given: object) -> str | None:
     # Compatible servers put numbers and nulls there, which repeat the status.
     return str(given) if given and not str(given).isdigit() else None
+
+
+def status_in(code: object) -> int | None:
+    """The status that an error inside an answer repeats as its code: servers pass on their own."""
+    digits = str(code)
+    return int(digits) if digits.isdecimal() and 400 <= int(digits) < 600 else None
 
 
 def _message(error: openai.APIStatusError) -> str:
