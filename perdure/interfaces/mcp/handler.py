@@ -12,7 +12,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.installation.access import ApiToken, Scope
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.loop_api import (
@@ -162,7 +162,14 @@ class Desk:
         return await self.loops.control(chosen, run, within=within)
 
     async def _ours(self, run: str) -> str:
-        resolved = await self.services.gateway.resolve(run)
+        try:
+            resolved = await self.services.gateway.resolve(run)
+        except (InvalidInput, NotFound):
+            # Its words list runs that are called alike, and so tell a bound token of those of
+            # others, whose ids have words of their goals.
+            if self.token is None or not self.token.bound:
+                raise
+            raise unknown_run(run[:80]) from None
         # As for a run that does not exist: whoever may not reach it learns nothing of it.
         if not await self._is_ours(resolved):
             raise unknown_run(run[:80])
