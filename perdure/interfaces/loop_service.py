@@ -36,7 +36,7 @@ from perdure.domain.run.spec import ROOT_RUN, STARTED_BY
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
-from perdure.gateway.types import Reach, RunFilter
+from perdure.gateway.types import Reach, RunFilter, RunPage
 from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.starters import Noted
@@ -45,6 +45,8 @@ from perdure.submission.loading import load_data, store
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 
 ROWS = 50
+# Where few runs are within reach, all runs would otherwise be read for one list.
+PAGES_SEARCHED = 10
 MOST_STARTED = 2_000
 NO_FLAGS = Flags()
 Limit = TypeVar("Limit", int, Decimal)
@@ -169,27 +171,38 @@ class LoopService:
                 cure="Use a token with it: perdure api token create NAME --scope execute",
             )
 
-    async def rows(self, status: str | None = None) -> LoopRows:
-        """The newest runs of loops."""
-        rows, note = await self._newest(LoopRow, status, kind="roles")
+    async def rows(self, status: str | None = None, *, within: Reach | None = None) -> LoopRows:
+        """The newest runs of loops; `within` says which it may have, without it all."""
+        rows, note = await self._newest(LoopRow, status, kind="roles", within=within)
         return LoopRows(loops=rows, note=note)
 
-    async def runs(self, status: str | None = None) -> ListedRuns:
-        """The newest runs of every kind."""
-        rows, note = await self._newest(ListedRun, status, kind=None)
+    async def runs(self, status: str | None = None, *, within: Reach | None = None) -> ListedRuns:
+        """The newest runs of every kind; `within` says which it may have, without it all."""
+        rows, note = await self._newest(ListedRun, status, kind=None, within=within)
         return ListedRuns(runs=rows, note=note)
 
     async def _newest(
-        self, row: type[Row], status: str | None, *, kind: str | None
+        self, row: type[Row], status: str | None, *, kind: str | None, within: Reach | None
     ) -> tuple[tuple[Row, ...], str]:
         wanted = RunFilter.model_validate(
             {"kind": kind, "status": status_of(status), "limit": ROWS}
         )
-        page = await self.gateway.list(wanted)
-        fields = set(row.model_fields)
-        rows = tuple(row.model_validate(run.model_dump(include=fields)) for run in page.runs)
-        more = f"There are more than {ROWS}." if page.cursor else ""
-        return rows, " ".join(part for part in (page.note, more) if part)
+        fields, found, page = set(row.model_fields), list[Row](), RunPage()
+        # Of a page of all runs, few may be within reach, or none.
+        for _ in range(PAGES_SEARCHED):
+            page = await self.gateway.list(wanted)
+            for run in page.runs:
+                if within is None or await within(run.id):
+                    found.append(row.model_validate(run.model_dump(include=fields)))
+            if len(found) >= ROWS or page.cursor is None:
+                break
+            wanted = wanted.model_copy(update={"cursor": page.cursor})
+        more = ""
+        if len(found) > ROWS or (page.cursor and len(found) == ROWS):
+            more = f"There are more than {ROWS}."
+        elif page.cursor:
+            more = "There may be older ones, which were not looked for."
+        return tuple(found[:ROWS]), " ".join(part for part in (page.note, more) if part)
 
     async def status(self, run: str) -> RunStatus:
         return await self.gateway.status(await self.gateway.resolve(run))

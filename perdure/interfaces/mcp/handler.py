@@ -25,7 +25,7 @@ from perdure.domain.run.loop_api import (
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
-from perdure.gateway.types import OpenGates
+from perdure.gateway.types import OpenGates, Reach
 from perdure.interfaces.loop_service import LoopService, named_well
 from perdure.interfaces.mcp.text_parts import TextPart, part_of, shortened
 from perdure.interfaces.mcp.tool_hints import over_mcp
@@ -132,15 +132,11 @@ class Desk:
 
     async def rows(self, status: str | None) -> LoopRows:
         """The newest loops within reach."""
-        found = await self.loops.rows(status)
-        ours = tuple([row for row in found.loops if await self._is_ours(row.id)])
-        return found.model_copy(update={"loops": ours})
+        return await self.loops.rows(status, within=self._within)
 
     async def runs(self, status: str | None) -> ListedRuns:
         """The newest runs of every kind within reach."""
-        found = await self.loops.runs(status)
-        ours = tuple([row for row in found.runs if await self._is_ours(row.id)])
-        return found.model_copy(update={"runs": ours})
+        return await self.loops.runs(status, within=self._within)
 
     async def gates(self) -> OpenGates:
         """The open questions of runs within reach."""
@@ -158,8 +154,12 @@ class Desk:
     async def control(self, action: str, run: str) -> LoopControlled:
         """Steer one loop, or `all` open ones within reach."""
         chosen, run = await named_well(action, run, self._ours)
-        within = None if self.token is None else self._is_ours
-        return await self.loops.control(chosen, run, within=within)
+        return await self.loops.control(chosen, run, within=self._within)
+
+    @property
+    def _within(self) -> Reach | None:
+        """Which runs lists and `all` may have; None: every run."""
+        return None if self.token is None else self._is_ours
 
     async def _ours(self, run: str) -> str:
         try:

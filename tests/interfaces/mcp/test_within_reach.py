@@ -80,3 +80,22 @@ async def test_a_bound_token_learns_no_ids_of_other_runs(name: str) -> None:
 async def test_other_tokens_are_told_what_begins_alike() -> None:
     with pytest.raises(PerdureError, match="agent-secret-0"):
         await desk(Gateway([*OTHERS, OWN])).status("agent-sec")
+
+
+async def test_a_bound_token_finds_its_runs_behind_many_others() -> None:
+    bound = desk(Gateway([*OTHERS, OWN]), OWN)
+    assert [row.id for row in (await bound.runs(None)).runs] == [OWN]
+    found = await bound.rows(None)
+    assert ([row.id for row in found.loops], found.note) == ([OWN], "")
+
+
+async def test_a_list_of_all_runs_is_read_no_further_than_it_is_long() -> None:
+    gateway = Gateway([*OTHERS, OWN])
+    found = await desk(gateway).runs(None)
+    assert (len(found.runs), found.note) == (50, "There are more than 50.")
+    assert len(gateway.asked) == 1
+
+
+async def test_a_list_that_was_not_read_to_its_end_says_so() -> None:
+    found = await desk(Gateway([*OTHERS * 9, OWN]), OWN).runs(None)
+    assert (found.runs, found.note) == ((), "There may be older ones, which were not looked for.")
