@@ -83,9 +83,13 @@ async def gates_of_tree(gateway: RunGateway, status: RunStatus) -> OpenGates:
 
 
 async def asked_here(gateway: RunGateway, status: RunStatus, named: str) -> list[OpenGate]:
-    """The open gates with a name: those of the run itself, else of the runs below it."""
-    own = [item for item in _own(status) if item.gate.id == read_name(named.rpartition(":")[2]).id]
-    if own:
+    """The open gates with a name: those of the run itself, else of the runs below it.
+
+    `RUN:g1` means a gate of that run alone, though the run itself may ask under the same number.
+    """
+    run, _, name = named.strip().rpartition(":")
+    own = [item for item in _own(status) if item.gate.id == read_name(name).id]
+    if own and run in ("", status.id):
         return own
     found: list[OpenGate] = []
     for question in meant(status.questions, named):

@@ -6,6 +6,7 @@ from datetime import UTC
 from fastapi import APIRouter
 
 from perdure.domain.foundation.errors import NotFound
+from perdure.domain.run.child_runs import is_below
 from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.run.messages import GATE_CHARACTERS, Answer, Receipt
 from perdure.gateway.types import OpenGate
@@ -82,7 +83,10 @@ async def answer(
     """
     await known_run(site, run)
     run, asked = await _gate(site, run, gate)
-    gate = gate.rpartition(":")[2] if asked is not None else gate
+    if asked is not None:
+        gate = gate.rpartition(":")[2]
+    else:
+        run, gate = _named_below(run, gate)
     await _may_answer(site, caller, run, asked, body, named=gate)
     named = gate[:GATE_CHARACTERS]
     message = Answer(gate=named, choice=body.choice, text=body.text, args_hash=body.args_hash)
@@ -108,6 +112,17 @@ async def _gate(site: ApiSite, run: str, gate: str) -> tuple[str, Gate | None]:
         named = some_of([f"{one.run}:{one.gate.name}" for one in found])
         raise invalid("gate", f"several runs below have it: {named}")
     return (found[0].run, found[0].gate) if found else (run, None)
+
+
+def _named_below(run: str, gate: str) -> tuple[str, str]:
+    """The run that a name such as `RUN:g1` means, and the name of the gate there.
+
+    An answer that is sent again must be the same message to the same run as the first time, when
+    the gate was open.
+    """
+    named, separator, name = gate.strip().rpartition(":")
+    ours = separator and (named == run or is_below(named, run))
+    return (named, name) if ours else (run, gate)
 
 
 async def _may_answer(
