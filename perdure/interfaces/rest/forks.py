@@ -1,9 +1,10 @@
 """Forks: a new run from an iteration of another, with changed settings."""
 
 import asyncio
-import json
 
+import yaml
 from fastapi import APIRouter, Request, Response
+from pydantic import JsonValue
 
 from perdure.interfaces.rest.auth import Operator, Site, known_run
 from perdure.interfaces.rest.idempotent_start import Starts
@@ -34,14 +35,16 @@ async def fork(
     """Start a new run that goes on from an iteration of this one, on an account of its own."""
     await known_run(site, run)
     gateway = site.services.gateway
-    # Aside, since its values are read as YAML, which takes seconds for a megabyte.
+    parent = await gateway.fork_spec(run, body.iteration)
+    # Aside, since its values are written and read as YAML, which takes seconds for a megabyte.
     submission = await asyncio.to_thread(
-        revise,
-        await gateway.fork_spec(run, body.iteration),
-        _flags(body),
-        surroundings=site.surroundings,
-        goal=body.goal,
-        label=body.label,
+        lambda: revise(
+            parent,
+            _flags(body),
+            surroundings=site.surroundings,
+            goal=body.goal,
+            label=body.label,
+        )
     )
     spec = submission.spec
     # All of it, not only the changes: the caller is responsible for everything that the fork runs.
@@ -70,6 +73,15 @@ def _flags(body: ForkBody) -> Flags:
         quality=body.quality,
         budget=body.budget,
         model=body.model,
-        # Values as the `--set` flag takes them: YAML, which includes JSON.
-        sets=tuple(f"{path}={json.dumps(value)}" for path, value in body.set.items()),
+        sets=tuple(f"{path}={_as_yaml(value)}" for path, value in body.set.items()),
     )
+
+
+def _as_yaml(value: JsonValue) -> str:
+    """A value as the `--set` flag takes it.
+
+    JSON is not the same: its escapes of an emoji are two halves of a character there, and its
+    `1e-05` is a text.
+    """
+    # Behind a plain value stands the mark of the end, which a refusal would show.
+    return yaml.safe_dump(value).removesuffix("...\n").rstrip("\n")
