@@ -3,6 +3,7 @@
 import base64
 import binascii
 import difflib
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,6 +41,7 @@ STORED_RUNS = 1_000
 LEAST_BATCH = 50
 BETWEEN = "~"  # in no id and no token
 CANDIDATES = 10
+MARK_DIGITS = 10
 YOUNG = timedelta(minutes=1)
 
 
@@ -47,7 +49,9 @@ YOUNG = timedelta(minutes=1)
 class Cursor:
     """Where the next page begins: a page token of the server, or a position in the store.
 
-    `early` are the runs on earlier pages that the server's index lacked. It may have them by now.
+    `early` are the marks of runs on earlier pages that the server's index lacked. It may have them
+    by now. A cursor has no ids, as whoever holds it may not see those runs, and long ones would
+    make it longer than a request may say.
     """
 
     token: bytes | None = None
@@ -107,7 +111,7 @@ class Listing:
             # A list that began without such runs goes on without: what is newer begins on its top.
             begins = wanted.cursor is None or bool(cursor.early)
             early = (await self._early(wanted, but=cursor.early))[:limit] if begins else ()
-            told = (*cursor.early, *(row.id for row in early))
+            told = (*cursor.early, *(_mark(row.id) for row in early))
             rows, token = await self._listed(wanted, limit - len(early), cursor.token, but=told)
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
@@ -120,8 +124,8 @@ class Listing:
         if len(rows) >= limit:
             return RunPage(runs=rows, cursor=Cursor(offset=0).text())
         rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
-        seen = {*told, *(row.id for row in rows)}
-        others = (row for row in rest.runs if row.id not in seen)
+        seen = {*told, *(_mark(row.id) for row in rows)}
+        others = (row for row in rest.runs if _mark(row.id) not in seen)
         return rest.model_copy(update={"runs": (*rows, *others)})
 
     async def _listed(
@@ -140,7 +144,7 @@ class Listing:
             rows += tuple(
                 row
                 for look, row in shown
-                if row.id not in but and (not is_torn(look) or row_fits(row, wanted))
+                if _mark(row.id) not in but and (not is_torn(look) or row_fits(row, wanted))
             )
             if token is None or len(rows) >= limit:
                 return rows, token
@@ -151,7 +155,7 @@ class Listing:
 
         unlisted = Unlisted(server=self.server, records=self.records, now=self.now)
         looks = await with_words(await unlisted.looks(root=wanted.root), self.records)
-        rows = [row for row in await self._rows(looks) if row.id not in but]
+        rows = [row for row in await self._rows(looks) if _mark(row.id) not in but]
         return tuple(row for row in rows if row_fits(row, wanted))
 
     async def _rows(self, looks: Sequence[ExecutionInfo]) -> tuple[RunRow, ...]:
@@ -310,6 +314,11 @@ class Listing:
         # So that the newest execution of a run is the one that stays.
         oldest_first = sorted(looks, key=lambda look: look.started_at)
         return {look.id: look for look in await with_words(oldest_first, self.records)}
+
+
+def _mark(run: str) -> str:
+    """A run in a cursor: short, and no words of its goal."""
+    return hashlib.sha256(run.encode()).hexdigest()[:MARK_DIGITS]
 
 
 def _never_began(look: ExecutionInfo) -> bool:
