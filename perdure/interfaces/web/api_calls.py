@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from math import isfinite
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from perdure.interfaces.rest.schemas import Page
 
 API = "/api/v1"
 _ADDRESS = re.compile(r"\b(GET|POST|PATCH|DELETE) /")
+_SENDABLE = "Correct that place, and send the form again."
 Shape = TypeVar("Shape")
 Listed = TypeVar("Listed", bound=Page)
 
@@ -128,9 +130,13 @@ class Api:
         json: JsonValue = None,
         headers: Mapping[str, str] | None = None,
     ) -> Shape:
-        request = self._client.build_request(
-            method, API + path, params=params, json=json, headers=headers
-        )
+        try:
+            request = self._client.build_request(
+                method, API + path, params=params, json=json, headers=headers
+            )
+        except ValueError:  # people write `inf`, `1e999` or half a character into fields
+            told, where = "The form is not valid.", tuple(_unsendable(json, ""))
+            raise ApiProblem(422, "invalid_input", told, _SENDABLE, where) from None
         response = await self._client.send(request)
         if response.is_error:
             raise problem_of(response.status_code, response.content)
@@ -168,6 +174,23 @@ def problem_of(status: int, body: bytes) -> ApiProblem:
         _for_people(str(found.get("cure") or "")),
         tuple(f"{one.get('path', '')}: {one.get('message', '')}" for one in errors),
     )
+
+
+def _unsendable(value: JsonValue, path: str) -> Iterator[str]:
+    """The places of values that no JSON can carry, each with what was found."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _unsendable(inner, f"{path}.{name}" if path else name)
+        case list():
+            for index, inner in enumerate(value):
+                yield from _unsendable(inner, f"{path}[{index}]")
+        case float() if not isfinite(value):
+            yield f"{path}: found {value}; allowed: a finite number"
+        case str() if value.encode(errors="ignore").decode() != value:
+            yield f"{path}: found half a character (a surrogate); allowed: whole ones"
+        case _:
+            pass
 
 
 def _for_people(cure: str) -> str:

@@ -67,7 +67,9 @@ async def from_own_form(request: Request, fields: Fields) -> None:
     if request.method in READING or request.url.path.startswith(OPEN):
         return
     visitor: Visitor = request.scope[VISITOR]
-    if not hmac.compare_digest(fields.get("form_key", ""), visitor.form_key):
+    # As bytes: of texts it takes ASCII alone, and anybody may send another one.
+    given = fields.get("form_key", "").encode(errors="replace")
+    if not hmac.compare_digest(given, visitor.form_key.encode()):
         await request.close()  # closes uploaded files
         raise ApiProblem(
             403,
