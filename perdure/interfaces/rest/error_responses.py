@@ -281,9 +281,11 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    names = _known_fields(request)
     errors = [
-        (_place(detail["loc"]), _words(str(detail["loc"][-1]), detail, names))
+        (
+            _place(detail["loc"]),
+            _words(str(detail["loc"][-1]), detail, _known_fields(request, detail["loc"][1:-1])),
+        )
         for detail in error.errors()
     ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
@@ -328,13 +330,19 @@ def _place(steps: tuple[str | int, ...]) -> str:
     return path_of(str(root), rest)
 
 
-def _known_fields(request: Request) -> list[str]:
-    """The fields of the route's body."""
+def _known_fields(request: Request, steps: Sequence[str | int]) -> list[str]:
+    """The fields at a place in the route's body: those of the block that an unknown one is in."""
     body = getattr(request.scope.get("route"), "body_field", None)
-    annotation = body.field_info.annotation if body is not None else None
+    models = _models_in(body.field_info.annotation if body is not None else None)
+    for step in steps:
+        inner = [model.model_fields[step] for model in models if step in model.model_fields]
+        models = [found for field in inner for found in _models_in(field.annotation)] or models
+    return sorted({name for model in models for name in model.model_fields})
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
     kinds = get_args(annotation) or (annotation,)
-    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    return sorted(name for model in models for name in model.model_fields)
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
 
 def _words(name: str, detail: Mapping[str, object], names: Sequence[str]) -> str:
