@@ -242,8 +242,12 @@ class Follower:
         if row is not None and look is None and (away := await elsewhere(self._server, row)):
             raise not_here(self._run, away)
         data: dict[str, JsonValue] = {}
+        number = since + 1
         if row is not None:
             status = stored_status(row)
+            # Where its events are gone: who is behind an earlier one would be told of its end again
+            # and again.
+            number = max(number, status.last_event)
             status = status if status.phase == "ended" else torn_status(status, look)
             data = {
                 "lifecycle": status.lifecycle,
@@ -254,7 +258,7 @@ class Follower:
         elif look is not None:
             data = {"ending": look.ending}
         at = (row.ended_at if row else None) or (look.closed_at if look else None) or self._now()
-        return Event(seq=since + 1, at=at, run=self._run, iteration=0, type="ended", data=data)
+        return Event(seq=number, at=at, run=self._run, iteration=0, type="ended", data=data)
 
     async def _is_over(self) -> bool:
         row = await self._records.run(self._run)
