@@ -33,6 +33,9 @@ FOR_BOUND = frozenset(
         ("GET", "/api/v1/gates"),
         ("GET", "/api/v1/loops/definitions"),
         ("GET", "/api/v1/loops/definitions/{name}"),
+        # What comes with Perdure is of no run; the page's form of a start needs it.
+        ("GET", "/api/v1/tasks"),
+        ("GET", "/api/v1/tasks/{name}"),
     }
 )
 # How long a stream goes on at most after its token was revoked, while it has something to send.
