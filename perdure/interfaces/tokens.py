@@ -7,9 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.foundation.errors import (
+    NotAllowed,
+    NotFound,
+    PerdureError,
+    StoreAway,
+    StoreError,
+)
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.installation.access import (
     NO_DIGEST,
@@ -83,9 +89,16 @@ async def reaches(services: Services, token: ApiToken, run: str) -> bool:
             return False
         if not token.bound or above in token.runs:
             return True
-        if token.folders and is_below(await _workspace(services, row), token.folders):
-            return True
-        above = row.parent or await _starter(services, row)
+        try:
+            if token.folders and is_below(await _workspace(services, row), token.folders):
+                return True
+            above = row.parent or await _starter(services, row)
+        except StoreAway:
+            raise
+        except (NotFound, StoreError, ValidationError):
+            # Nobody knows where it works or who started it. A list of other runs must not fail for
+            # one whose specification is damaged, gone, or sealed with another key.
+            return False
     return False
 
 
