@@ -12,12 +12,20 @@ from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.spending import Spending, csv_name, csv_text, period_of, spending
 
 CSV = "text/csv"
+# A line of the table leads to its runs by its name, and labels may be long.
+LONGEST_NAME = 4_000
 router = APIRouter(tags=["costs"], route_class=BoundedRoute)
 
-Model = Annotated[str | None, Query(max_length=200, description="Only calls of this model.")]
+Model = Annotated[
+    str | None, Query(max_length=LONGEST_NAME, description="Only calls of this model.")
+]
 Kind = Annotated[str | None, Query(max_length=200, description="Only runs of this kind.")]
-Label = Annotated[str | None, Query(max_length=200, description="Only runs with this label.")]
-Owner = Annotated[str | None, Query(max_length=200, description="Only runs of this owner.")]
+Label = Annotated[
+    str | None, Query(max_length=LONGEST_NAME, description="Only runs with this label.")
+]
+Owner = Annotated[
+    str | None, Query(max_length=LONGEST_NAME, description="Only runs of this owner.")
+]
 Unowned = Annotated[bool, Query(description="Only runs of which no owner is known.")]
 Unlabelled = Annotated[bool, Query(description="Only runs without a label.")]
 UnknownKind = Annotated[

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.errors import NotAllowed, PerdureError
-from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.names import SEARCH_ATTRIBUTE_LIMIT, LoopKind
 from perdure.domain.installation.access import IdempotencyRecord
 from perdure.domain.run.control import Phase
 from perdure.domain.run.messages import NAME_CHARACTERS, VERB_OF, Amend, AnyMessage, Receipt
@@ -107,6 +107,8 @@ KEY_CHARACTERS = 255
 router = APIRouter(prefix=PREFIX, tags=["loops"], route_class=BoundedRoute)
 
 Word = Annotated[str | None, Query(max_length=200)]
+# As long as the server keeps one.
+LabelWord = Annotated[str | None, Query(max_length=SEARCH_ATTRIBUTE_LIMIT)]
 StartKey = Annotated[
     str | None,
     Header(
@@ -127,7 +129,7 @@ async def list_runs(
     phase: Annotated[Phase | None, Query()] = None,
     definition: Word = None,
     root: RunId = None,
-    label: Word = None,
+    label: LabelWord = None,
     text: Word = None,
     limit: Limit = PAGE,
     cursor: CursorText = None,
