@@ -231,6 +231,9 @@ class Forgotten:
     async def release(self, *, run: str) -> None:
         """Nothing is left of it."""
 
+    async def remove_unfinished(self) -> None:
+        """No process was killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
