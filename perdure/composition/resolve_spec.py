@@ -160,9 +160,8 @@ class Resolver:
         problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
         problems += self._unusable_checks(spec, brought)
         problems += map(str, ends_in_the_past(spec, now=self._now()))
-        problems += unusable_hooks(
-            spec.kind, spec.hooks, _known(self._plugins.hooks, brought.hooks)
-        )
+        hooks = _known(self._plugins.hooks, brought.hooks)
+        problems += unusable_hooks(spec.kind, spec.hooks, hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
         problems += await self._references(spec)
         if problems:
