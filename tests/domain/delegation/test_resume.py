@@ -28,7 +28,11 @@ def _fork(state: DelegationState) -> DelegationState:
 
 def test_a_fork_has_the_tools_of_its_task_and_makes_the_others_again() -> None:
     made = PinnedTool(hash="b" * 64, worker="w1")
-    before = Toolbox.given(GIVEN).begun().offered("text.count", made, cached=False, repaired=False)
+    before = (
+        Toolbox.given(GIVEN)
+        .begun("0" * 64)
+        .offered("text.count", made, cached=False, repaired=False)
+    )
     asked = WantedTool(worker="w2", draft="c" * 64)
     fork = _fork(
         _ended(before.done_with("d" * 64), wanted=[asked], tools_created=["text.of_a_team"])

@@ -21,9 +21,9 @@ def test_what_was_offered_stays_when_runs_below_flow_back(
     offers: list[tuple[str, str]], below: dict[str, str]
 ) -> None:
     box = Toolbox()
-    for name, hash in offers:
-        box = box.begun().offered(name, PinnedTool(hash=hash, worker="w"), cached=False,
-                                  repaired=False)  # fmt: skip
+    for number, (name, hash) in enumerate(offers):
+        made = PinnedTool(hash=hash, worker="w")
+        box = box.begun(str(number)).offered(name, made, cached=False, repaired=False)
     joined = box.joined(below, ToolMetrics(attempts=3, failures={"name": 2}), worker="team")
     assert joined.pinned == {**below, **box.pinned}
     assert len(joined.makers) == len(joined.tools)
@@ -41,7 +41,7 @@ def test_tools_that_a_run_was_given_are_not_its_own() -> None:
 
 
 def test_failures_and_repairs_are_counted_by_stage() -> None:
-    box = Toolbox().begun().failed("smoke").repairing().failed("smoke").repairing()
+    box = Toolbox().begun("0" * 64).failed("smoke").repairing().failed("smoke").repairing()
     box = box.offered("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=False, repaired=True)
     counted = box.metrics
     assert (counted.failures, counted.repairs_tried, counted.repairs_won) == ({"smoke": 2}, 2, 1)
