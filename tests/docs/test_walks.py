@@ -310,7 +310,8 @@ async def test_keep_and_erase(owner: Newcomer) -> None:
     shown, erased, none_left, labelled, resumed = list(told.values())[-5:]
     assert "would erase" in shown and "erased" in erased
     assert none_left == "No run fits.\n"
-    assert "1 run: refine-bottle-" in labelled
+    # The run, and the one that learned from it.
+    assert "2 runs: refine-bottle-" in labelled
     assert resumed == "No erasure was broken off.\n"
 
 

@@ -174,14 +174,18 @@ def healthy(histories: Sequence[WorkflowHistory], injected: Injected) -> None:
     A task that waited too long in its worker's own queue was not even begun: the machine is busy.
     """
     bad = (EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
-    # A signal that meets a roll sends the task back once; that is the server's ordinary way.
-    raced = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
+    # The server's ordinary ways: a signal that meets a roll sends the task back once, and a flood
+    # of messages ends a task that a busy worker holds, as the server keeps a hundred meanwhile.
+    ordinary = (
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+    )
     failed = [
         event
         for history in histories
         for event in history.events
         if event.event_type in bad
-        and event.workflow_task_failed_event_attributes.cause != raced
+        and event.workflow_task_failed_event_attributes.cause not in ordinary
         and event.workflow_task_timed_out_event_attributes.timeout_type != WAITED
     ]
     # A killed worker may time out a task that it held, and the sticky queue of its successor.
