@@ -253,7 +253,7 @@ def test_a_field_is_added_where_the_others_are(home: Path, here: Path, text: str
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"model: [a\n", "line 2, column 1"), (b"model: caf\xe9\n", "is not UTF-8 text")],
+    [(b"model: [a\n", "line 2, column 1"), (b"model: na\xefve\n", "is not UTF-8 text")],
 )
 def test_a_file_that_cannot_be_read_is_not_edited(
     home: Path, here: Path, data: bytes, said: str

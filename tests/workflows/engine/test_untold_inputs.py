@@ -29,7 +29,7 @@ SPEC = RefineSpec.model_validate(
 )
 LONG = PendingInput(text="", by="ada", ref=BlobRef(hash="b" * 64))
 SHORT = PendingInput(text="Name elms too.", by="ada")
-NEWER = PendingInput(text="Name firs too.", by="bob")
+NEWER = PendingInput(text="Name oaks too.", by="bob")
 
 
 async def test_the_next_draft_is_told_what_the_last_one_was_not(

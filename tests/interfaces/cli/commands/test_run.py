@@ -342,7 +342,7 @@ def test_ctrl_c_leaves_a_run_going_whose_text_is_watched(
     perdure: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _speaks(perdure, monkeypatch)
-    perdure.gateway.follow_error = KeyboardInterrupt()
+    perdure.gateway.signalled = signal.SIGINT
     assert perdure.run("watch", RUN, "--text") == 130
     assert f"The run goes on. Watch it: perdure watch {RUN}" in perdure.err
 
@@ -368,5 +368,5 @@ def test_what_is_longer_than_a_name_may_be(
 
 
 def test_words_in_another_encoding_are_refused(perdure: Installation) -> None:
-    assert perdure.run("list", "--label", "caf\udce9") == 2
-    assert "'caf\\udce9' is no text in UTF-8." in perdure.err
+    assert perdure.run("list", "--label", "na\udcefve") == 2
+    assert "'na\\udcefve' is no text in UTF-8." in perdure.err
