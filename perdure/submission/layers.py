@@ -109,8 +109,9 @@ def with_lists(whole: Fields, flags: Flags) -> tuple[Fields, list[Problem]]:
         try:
             changed = _replaced(whole, steps, parse(value, named=f"--set {path}"))
         except LookupError:
-            found, allowed = "nothing at this place", "an item of a list, or the next one after it"
-            problems.append(Problem(path=path.strip(), found=found, allowed=allowed))
+            allowed = "an item of a list, or the next one after it"
+            problem = Problem(path=path.strip(), found="nothing at this place", allowed=allowed)
+            problems.append(problem)
         else:
             whole = changed if isinstance(changed, dict) else whole
     return whole, problems

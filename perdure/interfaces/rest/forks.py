@@ -78,10 +78,6 @@ def _flags(body: ForkBody) -> Flags:
 
 
 def _as_yaml(value: JsonValue) -> str:
-    """A value as the `--set` flag takes it.
-
-    JSON is not the same: its escapes of an emoji are two halves of a character there, and its
-    `1e-05` is a text.
-    """
+    """A value as the `--set` flag takes it, where the `1e-05` of JSON would be a text."""
     # Behind a plain value stands the mark of the end, which a refusal would show.
     return yaml.safe_dump(value).removesuffix("...\n").rstrip("\n")
