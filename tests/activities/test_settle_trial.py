@@ -1,16 +1,17 @@
 """Settling a trial of an experiment: what its run spent counts, as far as it is known."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
+from perdure.activities import experiments
 from perdure.activities.experiments import OpenTrial, SettleTrial, TrialRuns
 from perdure.adapters.checks import RubricChecks
 from perdure.adapters.stores.open_stores import Stores, open_stores
@@ -23,11 +24,16 @@ from perdure.domain.experiments.messages import (
 )
 from perdure.domain.experiments.plan import Arm, Entry, JudgeScore, Plan, Scoring, Tries
 from perdure.domain.experiments.store import StoredExperiment
+from perdure.domain.foundation.retry_policies import CHECK_S
 from perdure.domain.run.result import RunResult, SpendReport
+from perdure.domain.run.spec import Placement
 from perdure.domain.run.status import StoredRun
 from perdure.domain.turns.records import IterationRecord
+from perdure.workflows.engine.activity_options import scoring_step
 
+R = TypeVar("R")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+OWN = Rubric.model_validate([{"name": "d", "evaluator": {"check": "mine.judge"}}])
 
 
 @pytest.fixture
@@ -51,15 +57,14 @@ def row_of(result: RunResult) -> StoredRun:
     )
 
 
-def settling_with(stores: Stores, opening: TrialRuns = NotImplemented) -> SettleTrial:
+def settling_with(stores: Stores, opening: TrialRuns = NotImplemented, **parts: Any) -> SettleTrial:
     return SettleTrial(
         stores.experiments(),
         records=stores.records,
         journal=stores.journal,
         blobs=stores.blobs,
-        checks=NotImplemented,
-        aside=NotImplemented,
         opening=opening,
+        **{"checks": NotImplemented, "aside": NotImplemented, **parts},
     )
 
 
@@ -161,18 +166,44 @@ async def test_a_held_out_rubric_without_weights_scores_by_the_plain_mean(stores
         output="An oak.",
     )
     await stores.records.put_run(row_of(result))
-    aside: Any = asyncio.to_thread
-    settling = SettleTrial(
-        stores.experiments(),
-        records=stores.records,
-        journal=stores.journal,
-        blobs=stores.blobs,
-        checks=RubricChecks(),
-        aside=aside,
-        opening=NotImplemented,
-    )
+    settling = settling_with(stores, checks=RubricChecks(), aside=asyncio.to_thread)
     step = SettleTrialRequest(experiment="e", number=0, run="r")
     await ActivityEnvironment().run(settling.settle_trial, step)
     trial = await stores.experiments().trial("e", 0)
     assert trial is not None
     assert trial.tries[0].held_out == 0.5
+
+
+async def test_a_held_out_check_that_never_ends_leaves_its_output_unscored(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiments, "CHECK_S", 0.05)
+
+    async def endless(call: Callable[[], R]) -> R:
+        await asyncio.Event().wait()
+        return call()
+
+    scoring = Scoring(by="check", rubric=OWN)
+    await kept(stores, Plan(name="n", arms=(Arm(name="loop", task={}),), scoring=scoring))
+    result = RunResult(
+        id="r", kind="agent", outcome="accepted", reason="completed", explanation="", output="o"
+    )
+    await stores.records.put_run(row_of(result))
+    settling = settling_with(stores, aside=endless)
+    step = SettleTrialRequest(experiment="e", number=0, run="r")
+    await asyncio.wait_for(ActivityEnvironment().run(settling.settle_trial, step), 10)
+    trial = await stores.experiments().trial("e", 0)
+    assert trial is not None
+    assert trial.ended
+    assert trial.tries[0].unscored
+    assert trial.tries[0].why == "the check did not end within 0.05 s"
+
+
+def test_a_held_out_check_has_the_time_that_a_check_of_a_loop_has() -> None:
+    """A step of twenty seconds was made again for ever, and called the check each time."""
+    site = Placement(loops="loops", models="models", tools="tools")
+    config = scoring_step(site, summary="settle r")
+    limit, beat = config.get("start_to_close_timeout"), config.get("heartbeat_timeout")
+    assert limit is not None
+    assert limit.total_seconds() > CHECK_S >= site.timing.model_call
+    assert beat is not None, "a lost worker is noticed long before"
