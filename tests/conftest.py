@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
@@ -61,6 +62,13 @@ def _is_costly(item: pytest.Item) -> bool:
 def _place(item: pytest.Item) -> tuple[str, int, str]:
     path, line, _ = item.location
     return path, line or 0, item.nodeid
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture begins
+def pytest_runtest_setup() -> None:
+    """Begin no test after `TESTS_UNTIL` (seconds since 1970), for a run that has to end in time."""
+    if time.time() > float(os.environ.get("TESTS_UNTIL") or "inf"):
+        pytest.skip("no time left")
 
 
 def pytest_collection_finish() -> None:
