@@ -217,7 +217,7 @@ class AgentTurns:
         self.policy.complete_iteration(state, break_reason="refusal")
         # A refusal is a full reply that was paid for, not an error. The same model would refuse
         # again.
-        if not self.models.past_refusal(role, called.model):
+        if not self.models.past_refusal(role):
             return TurnsEnd(
                 outcome="failed",
                 reason="refusal",

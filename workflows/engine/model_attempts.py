@@ -45,6 +45,14 @@ def why_unusable(called: Called) -> str | None:
             return "; ".join(called.problems)[:WHY_CHARACTERS]
 
 
+def named(report: Reported, model: str) -> Reported:
+    """The report with the model that answered filled in."""
+    if isinstance(report, ModelCallReport):
+        return report.model_copy(update={"model": report.model or model})
+    call = report.call.model_copy(update={"model": report.call.model or model})
+    return report.model_copy(update={"call": call})
+
+
 @dataclass(slots=True)
 class ModelAttempts:
     """Counts that never mix: outgrown estimates, failures of the provider, lost workers.

@@ -34,9 +34,9 @@ from perdure.workflows.engine.model_attempts import (
     AllModelsFailed,
     Called,
     ModelAttempts,
-    Reported,
     Tried,
     Unpriced,
+    named,
 )
 from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
 from perdure.workflows.engine.model_selection import ModelSelection
@@ -51,7 +51,8 @@ CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 # Patch: a run that was stopped while its provider was left alone asked on at once, until its tries
 # were used up.
 NO_RETRY_AFTER_A_STOP = "no retry after a stop"
-
+# Patch: of two calls side by side whose model refused both, the second one skipped a model.
+ONE_REFUSAL_ONE_STEP = "a model that refuses twice at once is left once"
 
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
 
@@ -75,6 +76,10 @@ class ModelCaller:
             A report with status `replied`, a `LimitReached` or `Unpriced`, a `StepFailed` with code
             `interrupted`, or `AllModelsFailed`.
         """
+        return (await self._called(ask))[0]
+
+    async def _called(self, ask: ModelCallSpec) -> tuple[Called, str]:
+        """What `call_model` returns, and the model that was asked last."""
         own, seat = ask.model, self.selection.seat(ask.role)
         chain = (own,) if own else self.selection.chain(ask.role)
         # Per model: each one gets the whole conversation first.
@@ -90,7 +95,7 @@ class ModelCaller:
                     StepFailed("", "unpriced_model", called.model) if tries.fallback else called
                 )
             if not isinstance(called, StepFailed) or called.code == "interrupted":
-                return called
+                return called, model
             overflow = called.code == OVERFLOW_CODE
             if overflow and not compacted:
                 compacted = True
@@ -98,20 +103,26 @@ class ModelCaller:
                 continue
             following = next_model(chain, index, self.run.state.cards, overflow=overflow)
             if following is None:
-                return AllModelsFailed(called.code, called.message)
+                return AllModelsFailed(called.code, called.message), model
             # The next model gets the conversation whole: the shorter form was for this one.
             compacted = False
-            # In the state: later calls begin with the model that answered, after continue-as-new
-            # too.
-            self.run.state.chain_index = {**self.run.state.chain_index, seat: following}
-            self.run.record_event(
-                "model_failed_over",
-                failed=model,
-                to=chain[following],
-                why=called.code,
-                left_out=self.fitting.left_out(ask.role, chain[following]) or None,
-                left_behind=left_behind(self.run.state.cards[model], chain[following]),
-            )
+            self._move_on(ask.role, chain, following, failed=model, why=called.code)
+
+    def _move_on(
+        self, role: str, chain: tuple[str, ...], following: int, *, failed: str, why: str
+    ) -> None:
+        """Play the role with another model of its chain from now on."""
+        state = self.run.state
+        # In the state: later calls begin with the model that answered, after continue-as-new too.
+        state.chain_index = {**state.chain_index, self.selection.seat(role): following}
+        self.run.record_event(
+            "model_failed_over",
+            failed=failed,
+            to=chain[following],
+            why=why,
+            left_out=self.fitting.left_out(role, chain[following]) or None,
+            left_behind=left_behind(state.cards.get(failed), chain[following]),
+        )
 
     async def call_structured(
         self, asked: Callable[[tuple[str, ...]], ModelCallSpec | LimitReached]
@@ -135,7 +146,7 @@ class ModelCaller:
             if isinstance(ask, LimitReached):
                 return usable or ask
             # The second question is a call of its own with a reservation of its own, not a retry.
-            called = await self.call_model(replace(ask, raised=raised))
+            called, model = await self._called(replace(ask, raised=raised))
             if (
                 isinstance(called, LimitReached)
                 and usable is None
@@ -145,7 +156,7 @@ class ModelCaller:
             if not isinstance(called, StructuredReport):
                 return usable or called
             if called.call.stop_reason == REFUSED:
-                if ask.model is None and self.past_refusal(ask.role, called.call.model):
+                if ask.model is None and self.past_refusal(ask.role, model):
                     continue
                 return usable or called.model_copy(update={"problems": (MODEL_REFUSED,)})
             if not called.problems:
@@ -156,24 +167,23 @@ class ModelCaller:
                 problems, raised = (CUT_REPLY, *problems), 1
         return usable or called
 
-    def past_refusal(self, role: str, refused: str) -> bool:
+    def past_refusal(self, role: str, refused: str | None = None) -> bool:
         """Move on to the role's next model, since the same one would refuse again.
+
+        Args:
+            role: whose model refused.
+            refused: the model, as it was asked; None: the one that plays the role now.
 
         Returns:
             False if the chain has no further model.
         """
-        chain, seat = self.selection.chain(role), self.selection.seat(role)
-        index = self.run.state.chain_index.get(seat, 0)
-        if index + 1 >= len(chain):
+        chain, now = self.selection.chain(role), self.selection.model_of(role)
+        if refused not in {None, now} and workflow.patched(ONE_REFUSAL_ONE_STEP):
+            return True  # a call beside this one has moved on already
+        following = self.run.state.chain_index.get(self.selection.seat(role), 0) + 1
+        if following >= len(chain):
             return False
-        self.run.state.chain_index = {**self.run.state.chain_index, seat: index + 1}
-        self.run.record_event(
-            "model_failed_over",
-            failed=refused,
-            to=chain[index + 1],
-            why=REFUSED,
-            left_behind=left_behind(self.run.state.cards.get(chain[index]), chain[index + 1]),
-        )
+        self._move_on(role, chain, following, failed=now, why=REFUSED)
         return True
 
     async def _on_model(
@@ -337,7 +347,7 @@ class ModelCaller:
             # a stop.
             stopped = called.code in {"cancelled", "unresponsive"}
             return StepFailed(activity_id, "interrupted", called.message) if stopped else called
-        report = _named(called.report, model)
+        report = named(called.report, model)
         call = report.call if isinstance(report, StructuredReport) else report
         self._charge(activity_id, call.account, ask, model=model)
         if call.status == "replied":
@@ -383,11 +393,3 @@ class ModelCaller:
             ReconcileRequest(activity_id=activity_id),
             **activity_options.store_step(self.run.site, summary=f"reconcile step {activity_id}"),
         )
-
-
-def _named(report: Reported, model: str) -> Reported:
-    """The report with the model that answered filled in."""
-    if isinstance(report, ModelCallReport):
-        return report.model_copy(update={"model": report.model or model})
-    call = report.call.model_copy(update={"model": report.call.model or model})
-    return report.model_copy(update={"call": call})
