@@ -27,6 +27,9 @@ from perdure.workflows.role_parts.run import RoleRun
 from perdure.workflows.role_parts.stages import Stages
 from perdure.workflows.role_parts.verdicts import Verdicts
 
+# Patch: a stage never got an amended goal if the step that adopts it failed.
+KEEPS_GOALS = "a goal that a stage could not adopt is kept"
+
 
 @workflow.defn(name="RoleLoop")
 class RoleLoop(ControlHandlers):
@@ -85,6 +88,9 @@ class RoleLoop(ControlHandlers):
             if report is not None:
                 changed = seat.model_copy(update={"frame": report.frame})
                 state.seats = {**state.seats, name: changed}
+            elif workflow.patched(KEEPS_GOALS):
+                # The next step tries again, and if none comes, the result names the goal as unread.
+                state.control.goal = state.control.goal or goal
 
     async def _step(self) -> RunResult | None:
         """Run one step. `state.doing` says where a run that continued as new goes on."""

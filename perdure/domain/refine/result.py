@@ -5,7 +5,7 @@ from perdure.domain.refine.state import BestDraft, RefineState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.control import texts_or_addresses
 from perdure.domain.run.result import Mark, RunResult, Savings
-from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts, unadopted
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.scoring.combine import findings_of
 from perdure.domain.scoring.judging import evaluator_limit, evaluator_tokens
@@ -87,9 +87,8 @@ def savings_of(state: RefineState, *, evaluator_share: float = 1.0) -> Savings:
 def _unread(state: RefineState) -> tuple[str, ...]:
     """What people said and no draft was written with; amendments as well as input."""
     control = state.control
-    goal = () if control.goal is None else (control.goal,)
     inputs = texts_or_addresses((*state.turn.unread, *control.inputs))
-    return (*inputs, *control.guidance, *goal)
+    return (*inputs, *control.guidance, *unadopted(control))
 
 
 def _mark(version: BestDraft | None) -> Mark | None:

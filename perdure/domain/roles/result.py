@@ -5,7 +5,7 @@ from perdure.domain.roles.iteration_rules import partial
 from perdure.domain.roles.state import KeptIteration, RoleState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
+from perdure.domain.run.result_parts import exhausted_by, tree_artifacts, unadopted
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.turns.turn import Ending
 
@@ -57,7 +57,7 @@ def role_result(
         tools_used=dict(state.tools_used),
         exhausted=exhausted_by(outcome, reason, detail),
         transcript=_transcript(state),
-        unread_input=state.control.unread_input,
+        unread_input=(*state.control.unread_input, *unadopted(state.control)),
         models_used=tuple(state.models_used),
         error=detail or None if outcome in {"failed", "blocked"} else None,
         forked_from=state.forked_from,

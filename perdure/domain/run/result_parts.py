@@ -2,6 +2,7 @@
 
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
+from perdure.domain.run.control import Control
 from perdure.domain.run.result import Artifact, Exhausted
 
 
@@ -10,6 +11,11 @@ def exhausted_by(outcome: Outcome, reason: str, detail: str) -> Exhausted | None
     if outcome in {"out_of_budget", "deadline"} or reason == "max_iterations":
         return Exhausted(dimension=reason, text=detail or reason)
     return None
+
+
+def unadopted(control: Control) -> tuple[str, ...]:
+    """What people amended and no step adopted, in words."""
+    return () if control.goal is None else (control.goal,)
 
 
 def tree_artifacts(tree: SnapshotReport | None, *, kept: str | None = None) -> tuple[Artifact, ...]:

@@ -1,18 +1,26 @@
 """What is amended stays asked for until a step has adopted it."""
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from temporalio import workflow
 
+from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.roles.result import role_result
+from perdure.domain.roles.state import RoleState, StageBinding
 from perdure.domain.run.control import Control
-from perdure.workflows import refine
+from perdure.domain.turns.turn import Ending
+from perdure.workflows import refine, roles
 from perdure.workflows.refine import RefineLoop
+from perdure.workflows.roles import RoleLoop
 
 OAK = [{"name": "oak", "evaluator": {"check": "contains", "all": ["oak"]}}]
 ELM = [{"name": "elm", "evaluator": {"check": "contains", "all": ["elm"]}}]
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +49,40 @@ async def test_an_amendment_outlives_a_step_that_fails(
     await RefineLoop._adopt_rubric(cast(RefineLoop, loop))
     assert (control.goal, control.rubric) == kept
     assert state.frame == "f"
+
+
+@pytest.mark.parametrize(
+    ("patched", "meanwhile", "unread"),
+    [
+        pytest.param(True, None, ("Name oaks.",), id="nothing else was said"),
+        pytest.param(True, "Name elms.", ("Name elms.",), id="another goal"),
+        pytest.param(False, None, (), id="a run from before"),
+    ],
+)
+async def test_a_goal_that_one_stage_lacks_is_kept_for_the_next_step(
+    patched: bool,
+    meanwhile: str | None,
+    unread: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control = Control(goal="Name oaks.")
+    state = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits()), control=control)
+    state.seats = {name: StageBinding(frame=name) for name in ("coder", "reviewer")}
+
+    async def stored(_: object, old: str, *, goal: str, summary: str) -> SimpleNamespace | None:
+        assert summary == f"new goal for {old}"
+        if old == "coder":
+            state.control.goal = meanwhile
+            return None
+        return SimpleNamespace(frame=f"{old}: {goal}")
+
+    monkeypatch.setattr(roles, "reframed", stored)
+    monkeypatch.setattr(workflow, "patched", lambda _: patched)
+    loop = SimpleNamespace(run=SimpleNamespace(state=state), engine=None)
+    await RoleLoop._adopt_goal(cast(RoleLoop, loop))
+    assert [seat.frame for seat in state.seats.values()] == ["coder", "reviewer: Name oaks."]
+    ending = Ending(outcome="stopped", reason="stopped")
+    result = role_result(
+        state, run="r1", ending=ending, explanation=None, wall_time=1.0, tree=None, kept=None
+    )
+    assert result.unread_input == unread
