@@ -326,7 +326,7 @@ class RefineLoop(ControlHandlers):
             summary="adopt the rubric",
         )
         if report is None:
-            # The next stage tries again, and if none comes, the result names the goal as unread.
+            # The next stage tries again, and if none comes, the result names both as unread.
             if workflow.patched(KEEPS_AMENDMENTS):
                 state.control.goal = state.control.goal or goal
                 state.control.rubric = state.control.rubric or given

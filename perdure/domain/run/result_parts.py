@@ -1,6 +1,7 @@
 """Parts of a result that all loops make in the same way."""
 
 from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.control import Control
 from perdure.domain.run.result import Artifact, Exhausted
@@ -15,7 +16,11 @@ def exhausted_by(outcome: Outcome, reason: str, detail: str) -> Exhausted | None
 
 def unadopted(control: Control) -> tuple[str, ...]:
     """What people amended and no step adopted, in words."""
-    return () if control.goal is None else (control.goal,)
+    goal = () if control.goal is None else (control.goal,)
+    if control.rubric is None:
+        return goal
+    names = (item.name for item in Rubric.model_validate(control.rubric).dimensions)
+    return (*goal, f"rubric: {', '.join(names)}")
 
 
 def tree_artifacts(tree: SnapshotReport | None, *, kept: str | None = None) -> tuple[Artifact, ...]:

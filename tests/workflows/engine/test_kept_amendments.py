@@ -9,6 +9,9 @@ from temporalio import workflow
 
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.evaluation.rubric import Rubric
+from perdure.domain.refine.result import refine_result
+from perdure.domain.refine.resume import first_state
+from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.result import role_result
 from perdure.domain.roles.state import RoleState, StageBinding
 from perdure.domain.run.control import Control
@@ -86,3 +89,22 @@ async def test_a_goal_that_one_stage_lacks_is_kept_for_the_next_step(
         state, run="r1", ending=ending, explanation=None, wall_time=1.0, tree=None, kept=None
     )
     assert result.unread_input == unread
+
+
+def test_what_nobody_adopted_is_named_as_unread() -> None:
+    spec = RefineSpec.model_validate(
+        {"kind": "refine", "goal": "Name trees.", "models": {"executor": "m:m"}, "rubric": OAK}
+    )
+    state = first_state(spec, at=NOW)
+    state.control = Control.model_validate({"goal": "Name elms.", "rubric": ELM})
+    result = refine_result(
+        state,
+        run="r1",
+        ending=Ending(outcome="stopped", reason="stopped"),
+        explanation=None,
+        returned=None,
+        met=False,
+        wall_time=1.0,
+        tree=None,
+    )
+    assert result.unread_input == ("Name elms.", "rubric: elm")
