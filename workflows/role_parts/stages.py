@@ -30,6 +30,8 @@ from perdure.workflows.role_parts.run import RoleRun
 
 BASE = ""
 TIMES_URGED = 2
+# Patch: the tool calls of a blocked stage were forgotten when a person had it begin anew.
+BLOCKED_TRIES_COUNT = "the tools of a blocked try count"
 
 
 class Stages:
@@ -240,6 +242,8 @@ class Stages:
             ending = Ending(outcome="blocked", reason="blocked", detail=f"{role.name}: {text}")
             return await self._unanswered(role, ending)
         state.question, state.answer, state.attempt = None, note, state.attempt + 1
+        if workflow.patched(BLOCKED_TRIES_COUNT):
+            rules.note_tools(state)
         self._begin_stage(role)
         return True
 

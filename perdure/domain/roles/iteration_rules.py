@@ -125,6 +125,15 @@ def stage_record(
     )
 
 
+def note_tools(state: RoleState) -> None:
+    """Keep what a stage did with tools, before its turns are forgotten."""
+    used = dict(state.tools_used)
+    for tool, count in state.turn.tallies.used.items():
+        used[tool] = used.get(tool, 0) + count
+    state.tools_used = used
+    state.numbers = {**state.numbers, **state.turn.tallies.numbers}
+
+
 def end_stage(
     state: RoleState, record: StageRecord, output: BlobRef | None, *, canonical: str | None = None
 ) -> None:
@@ -134,11 +143,7 @@ def end_stage(
     paid = state.paid_by_stage
     cost = record.cost_usd or Decimal(0)
     state.paid_by_stage = {**paid, record.name: paid.get(record.name, Decimal(0)) + cost}
-    used = dict(state.tools_used)
-    for tool, count in state.turn.tallies.used.items():
-        used[tool] = used.get(tool, 0) + count
-    state.tools_used = used
-    state.numbers = {**state.numbers, **state.turn.tallies.numbers}
+    note_tools(state)
     # A stage that is done again takes the place of its failed try.
     others = [one for one in state.done if one.record.name != record.name]
     done = StageDone(record=record, ref=output, head=state.turn.head, canonical=canonical)
