@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.messages import WorkDone, WorkRead
-from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.results import WorkerEnd, WorkerReport
 from perdure.domain.delegation.summary import shortened
 from perdure.domain.delegation.worker_review import Critique, keeps_repair
 from perdure.domain.evaluation.outcomes import Outcome
@@ -17,6 +17,8 @@ ERROR_CHARACTERS = 300
 # Patch: with its first try, a repaired piece of work lost the tools that it had asked for, and the
 # skills of those below it.
 FIRST_TRY_COUNTS = "what a first try asked for and saved counts"
+# Patch: work for which there was no budget was taken for done badly, and refused from then on.
+NEVER_BEGAN = "work that has not begun is not poor"
 ENDED_BY_ITSELF = frozenset[Outcome]({"accepted", "best_effort"})
 
 
@@ -42,13 +44,16 @@ def report_of(piece: WorkItem) -> WorkerReport:
     crashed = isinstance(end, NotStarted) or (
         end.result is None or (end.result.outcome == "failed" and not read.usable)
     )
+    ended: WorkerEnd = "crashed" if crashed else "done"
+    if isinstance(end, NotStarted) and workflow.patched(NEVER_BEGAN):
+        ended = "deferred"
     error = error_of(end)
     if read.unfit:
         error = f"the result does not fit its schema: {'; '.join(read.unfit)}"
     return WorkerReport(
         worker=envelope.worker,
         subtask=envelope.subtask,
-        end="crashed" if crashed else "done",
+        end=ended,
         confidence=None if crashed else read.confidence,
         stated=None if crashed else read.stated,
         doubtful=read.doubtful and not crashed,

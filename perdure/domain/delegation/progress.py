@@ -199,6 +199,7 @@ def after_delegation(
     """
     confidence = iteration_confidence(reports)
     moved = any(report.usable for report in reports)
+    begun = any(report.end != "deferred" for report in reports)
     # Errors are no findings: three equal ones must not pass for a result that stays the same.
     found = findings_hash(item.key_finding for item in reports if item.usable)
     # Without any confidence it reads 0: a run whose workers all crash is stuck as well.
@@ -221,7 +222,10 @@ def after_delegation(
                 # Not that of the reading: whether work was poor, its reviewer says first.
                 confidence=mean_rating(reports),
                 beside=beside,
-            ),
+            )
+            # There was no budget for it: with more, the same work may be done after all.
+            if begun
+            else course.past,
             "progress": progress,
             "breaker": course.breaker.after_progress() if moved else course.breaker,
             "refused_plans": 0,

@@ -66,7 +66,7 @@ class WorkerReport(FrozenModel):
     Args:
         worker: its id as given.
         subtask: the node of the plan that it worked on.
-        end: whether it came back with something.
+        end: whether it came back with something; `deferred` work has not begun.
         confidence: its own, or the one derived; None for a crash, which no mean counts.
         stated: its own alone.
         doubtful: it stated none, and its work gives a reason to doubt it: the derived one counts.

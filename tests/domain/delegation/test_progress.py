@@ -12,7 +12,7 @@ from perdure.domain.delegation.progress import (
     progress_end,
 )
 from perdure.domain.delegation.repeat_detection import repeat_refusal
-from perdure.domain.delegation.results import WorkerReport
+from perdure.domain.delegation.results import WorkerEnd, WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from tests.domain.delegation.playing import REJECTION, SETTINGS, plan, step, work, worked
@@ -99,6 +99,24 @@ def test_whether_work_was_poor_says_its_reviewer_first(critique: float | None, a
     report = WorkerReport(worker="a", confidence=0.2, critique=critique, usable=True)
     course, _ = after_delegation(
         course, order.delegations, [report], output=None, similarity=None, settings=SETTINGS
+    )
+    assert (repeat_refusal(course.past, order.delegations) is None) is again
+
+
+@pytest.mark.parametrize(
+    ("ends", "again"),
+    [
+        (["deferred", "deferred"], True),
+        (["deferred", "crashed"], False),
+        (["crashed", "crashed"], False),
+    ],
+)
+def test_work_that_has_not_begun_may_be_delegated_again(ends: list[WorkerEnd], again: bool) -> None:
+    order = work("a", "b")
+    course, _ = step(ManagerProgress(), order)
+    reports = [WorkerReport(worker=name, end=end) for name, end in zip("ab", ends, strict=True)]
+    course, _ = after_delegation(
+        course, order.delegations, reports, output=None, similarity=None, settings=SETTINGS
     )
     assert (repeat_refusal(course.past, order.delegations) is None) is again
 

@@ -10,7 +10,7 @@ from temporalio import workflow
 
 from perdure.domain.delegation.decisions import WORD_CHARACTERS, Envelope
 from perdure.domain.delegation.messages import WorkRead
-from perdure.workflows.delegation_parts.work_items import WorkItem, in_place_of
+from perdure.workflows.delegation_parts.work_items import WorkItem, in_place_of, report_of
 from perdure.workflows.delegation_parts.worker_runs import WorkerRuns
 from perdure.workflows.engine.child_runs import ChildSpec, NotStarted
 
@@ -53,3 +53,11 @@ def test_a_repair_keeps_what_the_first_try_asked_for_and_saved(
 def test_a_repair_of_work_that_left_nothing_needs_no_mark_in_the_history() -> None:
     kept = in_place_of(piece("w", WorkRead(drafts=("one",))), piece("w", WorkRead(drafts=("one",))))
     assert kept.read.drafts == ("one",)
+
+
+@pytest.mark.parametrize(("patched", "end"), [(True, "deferred"), (False, "crashed")])
+def test_work_without_budget_has_not_begun(
+    patched: bool, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: patched)
+    assert report_of(piece("w")).end == end
