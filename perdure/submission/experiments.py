@@ -125,6 +125,17 @@ def experiment_of(
     )
 
 
+def named_folders(fields: Mapping[str, JsonValue]) -> set[str]:
+    """The workspaces that the fields of an experiment name, without a look at any of them."""
+    arms, inputs = fields.get("arms"), fields.get("inputs")
+    written = written_arms(arms if isinstance(arms, dict) else None, Findings())
+    changed = [fields.get("task"), *(arm.fields for arm in written)]
+    for one in inputs if isinstance(inputs, list) else []:
+        changed.append(one.get("set") if isinstance(one, dict) else None)
+    folders = (one.get("workspace") for one in changed if isinstance(one, dict))
+    return {folder for folder in folders if isinstance(folder, str)}
+
+
 def _specs(arms: Mapping[str, Submission]) -> dict[str, Spec]:
     return {arm: one.spec for arm, one in arms.items()}
 

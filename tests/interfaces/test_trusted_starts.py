@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from perdure.adapters.definitions.store import LoopFiles
+from perdure.domain.experiments.plan import Arm, Entry, Plan
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.installation.access import NO_DIGEST, ApiToken
 from perdure.domain.run.loop_api import LoopAsk
@@ -15,6 +17,7 @@ from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.mcp.handler import Desk
 from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.error_responses import Refused
+from perdure.interfaces.rest.experiments import InputsBody, extend_experiment, plan_experiment
 from perdure.interfaces.rest.scopes import trusted_submission
 from perdure.interfaces.tokens import is_below
 from perdure.submission.layers import Fields
@@ -162,3 +165,27 @@ async def test_no_folder_of_the_host_is_told_apart(site: Site) -> None:
             assert refused.value.status_code == 403
             with pytest.raises(NotAllowed):
                 await site.desk(bound, None).start_task(TASK | {"workspace": str(folder)})
+
+
+async def test_no_folder_of_the_host_is_told_apart_by_an_experiment(site: Site) -> None:
+    task: Fields = {"kind": "agent", "goal": "g"} | MODEL
+    known = Plan(name="n", arms=(Arm(name="a", task=task),))
+    site.services.experiments = lambda: SimpleNamespace(
+        stored=AsyncMock(return_value=SimpleNamespace(plan=known)),
+        entries=AsyncMock(return_value=[Entry(name="a", context={"input": "x"})]),
+    )
+    over_rest: Any = site
+    for bound in (token(), token(folders=(str(site.home),))):
+        for folder in (site.project, site.project / "missing"):
+            own: Fields = {"workspace": str(folder)}
+            inside: Fields = {"inputs": [{"input": "x", "set": own}]}
+            plain: Fields = {"task": task, "inputs": ["x"], "arms": {"a": {}}, "score": "labels"}
+            arms: Fields = {"arms": {"a": {".workspace": str(folder)}}}
+            for changed in ({"task": task | own}, arms, inside):
+                with pytest.raises(Refused) as refused:
+                    await plan_experiment(over_rest, Caller(token=bound), plain | changed)
+                assert refused.value.status_code == 403
+            more = InputsBody.model_validate(inside)
+            with pytest.raises(Refused) as refused:
+                await extend_experiment(over_rest, Caller(token=bound), "e", more)
+            assert refused.value.status_code == 403

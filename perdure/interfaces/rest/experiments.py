@@ -28,12 +28,13 @@ from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.schemas import Page
-from perdure.interfaces.rest.scopes import require_trust
+from perdure.interfaces.rest.scopes import require_served, require_trust
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.submission.experiments import (
     ExperimentSubmission,
     experiment_of,
     more_entries,
+    named_folders,
     stored_plan,
 )
 
@@ -197,6 +198,7 @@ async def extend_experiment(
     """Run further inputs too; an experiment that has ended goes on with them."""
     experiments = site.services.experiments()
     plan, known = (await experiments.stored(experiment)).plan, await experiments.entries(experiment)
+    await _require_folders(site, caller, {"inputs": body.inputs})
     entries = more_entries(body.inputs, plan, known, surroundings=site.surroundings)
     await _require_trust(site, caller, ExperimentSubmission(plan=plan, entries=tuple(entries)))
     await check_added(
@@ -243,6 +245,7 @@ async def _submitted(
         raise invalid("id", f"found {shown(wanted)}; allowed: a text")
     if not isinstance(fields.get("inputs", []), list):
         raise invalid("inputs", "files are not read here; send a list")
+    await _require_folders(site, caller, fields)
     submitted = experiment_of(fields, surroundings=site.surroundings)
     await _require_trust(site, caller, submitted)
     return submitted, wanted
@@ -273,6 +276,12 @@ def _written(found: Found, form: str) -> str:
     if drawn is None:
         raise NotFound("No arm has scores to draw yet.", cure="Ask again when trials have ended.")
     return drawn
+
+
+async def _require_folders(site: ApiSite, caller: Caller, fields: Mapping[str, JsonValue]) -> None:
+    # Before anything is read, since reading says whether there is such a folder on this host.
+    for folder in sorted(named_folders(fields)):
+        await require_served(site, caller, folder)
 
 
 async def _require_trust(site: ApiSite, caller: Caller, submitted: ExperimentSubmission) -> None:
