@@ -110,9 +110,11 @@ class SettleTrial:
         """Keep how a run ended; a repeat gives the same."""
         experiment = await found(self._store, step.experiment)
         plan, position = experiment.plan, experiment.plan.position(step.number)
-        ended = await self._ended(step.run)
+        reads = plan.arm(position.arm).counts_cache_reads
+        ended = await self._ended(step.run, count_cache_reads=reads)
         output = await self._output(ended)
-        one = try_of(ended, await records_of(self._records, ended.id))
+        records = await records_of(self._records, ended.id)
+        one = try_of(ended, records, count_cache_reads=reads)
         one = one.model_copy(update={"empty": output is None})
         judge, judge_spend = None, SettleTrialReport()
         if plan.scoring.held_out and output is not None and not one.failed:
@@ -164,12 +166,13 @@ class SettleTrial:
         await self._store.put_trial(step.experiment, kept.model_copy(update={"ended": ended}))
         return more
 
-    async def _ended(self, run: str) -> RunResult:
+    async def _ended(self, run: str, *, count_cache_reads: bool = False) -> RunResult:
         """The run's result; of one that was ended by force, what its journal says it spent."""
         row = await self._records.run(run)
         if row is not None and row.result is not None:
             return read(RunResult, row.result)
-        report = await self._settling.settle(SettleChildRequest(child=run, root=run))
+        asked = SettleChildRequest(child=run, root=run, count_cache_reads=count_cache_reads)
+        report = await self._settling.settle(asked)
         return RunResult(
             id=run,
             kind="" if row is None else row.kind,

@@ -25,6 +25,7 @@ from perdure.domain.experiments.messages import (
 from perdure.domain.experiments.plan import Arm, Entry, JudgeScore, Plan, Scoring, Tries
 from perdure.domain.experiments.store import StoredExperiment
 from perdure.domain.foundation.retry_policies import CHECK_S
+from perdure.domain.llm.usage import Usage
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import Placement
 from perdure.domain.run.status import StoredRun
@@ -85,6 +86,30 @@ async def test_an_unpriced_call_hides_no_known_cost(stores: Stores) -> None:
     assert (report.cost_usd, report.tokens) == (Decimal("1.25"), 7)
     assert report.whole is not None
     assert report.whole.usd is None
+
+
+@pytest.mark.parametrize(("counted", "tokens"), [(False, (7, 5, 12)), (True, (107, 25, 112))])
+async def test_cache_reads_count_as_the_run_counts_them(
+    stores: Stores, counted: bool, tokens: tuple[int, ...]
+) -> None:
+    budget: JsonValue = {"count_cache_reads": counted}
+    await kept(stores, Plan(name="n", arms=(Arm(name="loop", task={"budget": budget}),)))
+    used = Usage(input_tokens=7, cache_read_tokens=100)
+    lost = Usage(input_tokens=5, cache_read_tokens=20)
+    whole = (used + lost).counted_tokens(count_cache_reads=counted)
+    spend = SpendReport(tokens=whole, usage=used, unconfirmed_usage=lost)
+    result = RunResult(
+        id="r", kind="refine", outcome="accepted", reason="completed", explanation="", spend=spend
+    )
+    await stores.records.put_run(row_of(result))
+    record = IterationRecord(index=1, usage=used + Usage(input_tokens=5), started_at=NOW)
+    await stores.records.put_record("r", 1, record.model_dump_json())
+    step = SettleTrialRequest(experiment="e", number=0, run="r")
+    await ActivityEnvironment().run(settling_with(stores).settle_trial, step)
+    trial = await stores.experiments().trial("e", 0)
+    assert trial is not None
+    (one,) = trial.tries
+    assert (one.tokens, one.lost_tokens, one.steps[0].tokens) == tokens
 
 
 class Opened:

@@ -59,6 +59,12 @@ class Arm(FrozenModel):
 
 
 class ExperimentBudget(FrozenModel):
+    @property
+    def counts_cache_reads(self) -> bool:
+        """Whether its runs count what a model read from its cache against their tokens."""
+        budget = self.task.get("budget")
+        return isinstance(budget, dict) and budget.get("count_cache_reads") is True
+
     """What all runs of an experiment may spend together; None means unlimited."""
 
     cost_usd: Money | None = None

@@ -140,10 +140,15 @@ def total_usd(costs: Sequence[Decimal | None]) -> Decimal | None:
     return sum(known, Decimal(0)) if len(known) == len(costs) else None
 
 
-def try_of(result: RunResult, records: Sequence[IterationRecord]) -> Try:
-    """What a report needs of a run's result and all its iterations."""
+def try_of(
+    result: RunResult, records: Sequence[IterationRecord], *, count_cache_reads: bool = False
+) -> Try:
+    """What a report needs of a run's result and all its iterations.
+
+    `count_cache_reads` is what the run's own limits say of its tokens.
+    """
     spend = result.spend
-    lost = spend.unconfirmed_usage.counted_tokens()
+    lost = spend.unconfirmed_usage.counted_tokens(count_cache_reads=count_cache_reads)
     return Try(
         run=result.id,
         outcome=result.outcome,
@@ -157,7 +162,11 @@ def try_of(result: RunResult, records: Sequence[IterationRecord]) -> Try:
         model_calls=sum(record.model_calls for record in records) or spend.model_calls,
         seconds=spend.active_time_s,
         steps=tuple(
-            Step(score=record.score, tokens=record.usage.counted_tokens(), cost_usd=record.cost_usd)
+            Step(
+                score=record.score,
+                tokens=record.usage.counted_tokens(count_cache_reads=count_cache_reads),
+                cost_usd=record.cost_usd,
+            )
             for record in records
         ),
     )
