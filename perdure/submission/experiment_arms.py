@@ -49,6 +49,11 @@ class WrittenArm:
     tries: str | int | None
     of: str | None
 
+    def changed(self, spec: Spec) -> Fields:
+        """What it changes of a task: where it tries several times, each is a single iteration."""
+        once = self.tries is not None and isinstance(spec, RefineSpec)
+        return over(ONE_ITERATION, self.fields) if once else self.fields
+
 
 def written_arms(given: dict[str, JsonValue] | None, found: Findings) -> list[WrittenArm]:
     """The arms of the file that are well formed; by default the usual three."""
@@ -140,15 +145,14 @@ def _submitted(
     own = Arm(name=arm.name, task={})
     entered = trial_task(own, first, label="experiment")
     entered.pop("metadata")
-    # The arm's own fields come last, so that it can turn memory on.
-    fields = over(over(WITHOUT_MEMORY, entered), arm.fields)
+    below = over(WITHOUT_MEMORY, entered)
+    # The arm's own fields come last, as in its trials.
+    plain = _load(task, Flags(fields=over(below, arm.fields)), surroundings)
     # Read as it is at first: only that tells whether it is a loop that iterates.
-    plain = _load(task, Flags(fields=fields), surroundings)
-    if arm.tries is None or not isinstance(plain.spec, RefineSpec):
+    changed = arm.changed(plain.spec)
+    if changed == arm.fields:
         return plain
-    # Trying several times replaces iterating: each try is a single iteration.
-    once = over(over(WITHOUT_MEMORY, ONE_ITERATION), over(entered, arm.fields))
-    return _load(task, Flags(fields=once), surroundings)
+    return _load(task, Flags(fields=over(below, changed)), surroundings)
 
 
 def _load(task: str | Fields, flags: Flags, surroundings: Surroundings) -> Submission:
@@ -214,6 +218,7 @@ def _stored(
 ) -> Arm:
     """The arm with its whole task, without the values of the first input."""
     task: Fields = (shared or spec).model_dump(mode="json", by_alias=True)
+    own = _among(task, arm.changed(spec))
     if shared is None:
         # Every input has to set these: one that does not is refused with the others.
         _drop(task, first.fields)
@@ -223,10 +228,23 @@ def _stored(
     return Arm(
         name=arm.name,
         task=task,
+        own=own,
         tries=_tries(arm, all_arms),
         most_usd=spec.budget.cost_usd or None,
         most_tokens=spec.budget.tokens or None,
     )
+
+
+def _among(task: Fields, given: Fields) -> Fields:
+    """What a whole task says of fields that were given, those of blocks one by one."""
+    found: Fields = {}
+    for name, value in given.items():
+        if name not in task:
+            continue  # written in a short form, which stands in the task under another name
+        block = task[name]
+        both = isinstance(block, dict) and isinstance(value, dict)
+        found[name] = _among(block, value) if both else block  # type: ignore[arg-type]
+    return found
 
 
 def _drop(task: Fields, given: Fields) -> None:

@@ -149,8 +149,12 @@ async def stored_plan(submitted: ExperimentSubmission, blobs: BlobStore) -> Plan
     moved = {address: await blobs.put(data) for address, data in submitted.blobs.items()}
     if all(old == new for old, new in moved.items()):
         return submitted.plan
+
+    def there(fields: Fields) -> Fields:
+        return with_addresses(fields, lambda old: moved.get(old, old))
+
     arms = tuple(
-        arm.model_copy(update={"task": with_addresses(arm.task, lambda old: moved.get(old, old))})
+        arm.model_copy(update={"task": there(arm.task), "own": there(arm.own)})
         for arm in submitted.plan.arms
     )
     return submitted.plan.model_copy(update={"arms": arms})

@@ -328,6 +328,9 @@ def test_what_the_first_input_sets_holds_for_that_input_alone() -> None:
     assert second["budget"]["cost_usd"] == "0.2"  # type: ignore[index, call-overload]
     assert [one.task["refine"]["max_iterations"] for one in (single, best)] == [1, 1]  # type: ignore[index, call-overload]
     assert str(loop.most_usd) == "1.5"
+    # What an arm changes holds, or it would be no other arm for this input.
+    for arm in (single, best):
+        assert trial_task(arm, submitted.entries[0], label="e")["refine"]["max_iterations"] == 1  # type: ignore[index, call-overload]
 
 
 def test_what_a_task_lacks_without_the_first_input_every_input_sets() -> None:

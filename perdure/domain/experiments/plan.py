@@ -47,24 +47,26 @@ class Tries(FrozenModel):
 class Arm(FrozenModel):
     """One way of working: a whole task, and whether the best of several tries counts.
 
-    `task` holds all fields of a specification without the input's. `most_usd` and `most_tokens` are
-    what one run of it may spend at most over any input, where that is limited.
+    `task` holds all fields of a specification without the input's, `own` again those that the arm
+    changes, whatever an input sets. `most_usd` and `most_tokens` are what one run of it may spend
+    at most over any input, where that is limited.
     """
 
     name: str
     task: Fields
+    own: Fields = {}
     tries: Tries | None = None
     most_usd: Decimal | None = None
     most_tokens: int | None = None
 
-
-class ExperimentBudget(FrozenModel):
     @property
     def counts_cache_reads(self) -> bool:
         """Whether its runs count what a model read from its cache against their tokens."""
         budget = self.task.get("budget")
         return isinstance(budget, dict) and budget.get("count_cache_reads") is True
 
+
+class ExperimentBudget(FrozenModel):
     """What all runs of an experiment may spend together; None means unlimited."""
 
     cost_usd: Money | None = None
@@ -197,7 +199,8 @@ def differing(entries: Iterable[Entry]) -> list[Entry]:
 
 def trial_task(arm: Arm, entry: Entry, *, label: str) -> Fields:
     """The whole task of one run: the arm's, with the input in it, labelled by its experiment."""
-    task = over(arm.task, entry.fields)
+    # The arm last: an input that undid what it changes would compare two arms that are the same.
+    task = over(over(arm.task, entry.fields), arm.own)
     if entry.goal is not None:
         task["goal"] = entry.goal
     if entry.context:
