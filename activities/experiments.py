@@ -23,6 +23,7 @@ from perdure.domain.experiments.messages import (
     SettleTrialReport,
     SettleTrialRequest,
     StoredSpend,
+    progress_of,
 )
 from perdure.domain.experiments.plan import Entry, Plan, trial_run_id, trial_task
 from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
@@ -223,12 +224,16 @@ class NoteExperiment:
     @activity.defn
     @translated
     async def note_experiment(self, step: NoteExperimentRequest) -> StoredSpend | None:
-        """Write the state into the row that lists and reports read; returns what was spent.
+        """Write the state into the row that lists and reports read; returns how far it is.
 
         None stands in histories: an earlier version returned nothing.
         """
         await self._store.note(step.experiment, step.state, reason=step.reason, at=self._now())
-        return await stored_spend(self._store, step.experiment)
+        # Known costs beside unknown ones too, as where an experiment is started again.
+        known = progress_of(await self._store.trials(step.experiment))
+        return StoredSpend(
+            usd=known.spent_usd, tokens=known.spent_tokens, following=known.following
+        )
 
 
 async def stored_spend(store: ExperimentStore, id: str) -> StoredSpend:

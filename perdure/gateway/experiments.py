@@ -290,7 +290,7 @@ class Experiments:
             trials=stored.trials,
             parallel=stored.plan.parallel,
             budget=stored.plan.budget,
-            progress=progress_of(trials, of=stored.trials),
+            progress=progress_of(trials),
         )
         with self.server.translated():
             client = await self.server.client()

@@ -12,18 +12,21 @@ from pydantic import JsonValue
 from temporalio.testing import ActivityEnvironment
 
 from perdure.activities import experiments
-from perdure.activities.experiments import OpenTrial, SettleTrial, TrialRuns
+from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial, TrialRuns
 from perdure.adapters.checks import RubricChecks
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.evaluation.checks import ContainsCheck
 from perdure.domain.evaluation.rubric import Dimension, Rubric
 from perdure.domain.experiments.messages import (
+    NoteExperimentRequest,
     OpenTrialReport,
     OpenTrialRequest,
     SettleTrialRequest,
+    StoredSpend,
 )
 from perdure.domain.experiments.plan import Arm, Entry, JudgeScore, Plan, Scoring, Tries
 from perdure.domain.experiments.store import StoredExperiment
+from perdure.domain.experiments.trials import Trial, Try
 from perdure.domain.foundation.retry_policies import CHECK_S
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.result import RunResult, SpendReport
@@ -110,6 +113,20 @@ async def test_cache_reads_count_as_the_run_counts_them(
     assert trial is not None
     (one,) = trial.tries
     assert (one.tokens, one.lost_tokens, one.steps[0].tokens) == tokens
+
+
+async def test_a_note_tells_known_costs_beside_unknown_ones_and_what_is_left(
+    stores: Stores,
+) -> None:
+    await kept(stores, Plan(name="n", arms=(Arm(name="loop", task={}),)))
+    known = Try(run="r", outcome="accepted", cost_usd=None, known_usd=Decimal("1.25"), tokens=7)
+    for number, ended in enumerate((True, False, True)):
+        trial = Trial(number=number, arm="loop", entry=number, tries=(known,), ended=ended)
+        await stores.experiments().put_trial("e", trial)
+    note = NoteExperiment(stores.experiments(), now=lambda: NOW).note_experiment
+    step = NoteExperimentRequest(experiment="e", state="running")
+    told = await ActivityEnvironment().run(note, step)
+    assert told == StoredSpend(usd=Decimal("3.75"), tokens=21, following=1)
 
 
 class Opened:

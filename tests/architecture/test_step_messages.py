@@ -289,7 +289,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "StageSetup": {"system": "required", "grant": "required", "extra": {}},
         "StageTools": {"level": "required", "allow": None},
         "StructuredReport": {"call": "required", "problems": [], "usable": False},
-        "StoredSpend": {"usd": "required", "tokens": "required"},
+        "StoredSpend": {"usd": "required", "tokens": "required", "following": None},
         "TakeOverReport": {
             "ended": None,
             "booked": {

@@ -1,7 +1,8 @@
 """What the workflow `Experiment` and its steps tell each other, and how it stands."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
+from itertools import count
 from typing import Literal
 
 from pydantic import ConfigDict, JsonValue, ValidationError
@@ -69,18 +70,38 @@ class Progress(FrozenModel):
     unpaid: bool = False
 
 
-def progress_of(trials: Sequence[Trial], *, of: int) -> Progress:
-    """Where an execution goes on that begins with these trials kept, `of` all there are."""
+def progress_of(trials: Sequence[Trial]) -> Progress:
+    """Where an execution goes on that begins with these trials kept."""
     done = {trial.number for trial in trials if trial.ended}
-    following = next((number for number in range(of) if number not in done), of)
+    following = next(number for number in count() if number not in done)
     runs = [one for trial in trials for one in trial.tries]
     return Progress(
         following=following,
-        ended=sum(number < following for number in done),
+        ended=following,
         # Known costs beside unknown ones too: the budget counted them before.
         spent_usd=sum((one.least_usd for one in runs), Decimal(0)),
         spent_tokens=sum(one.spent_tokens for one in runs),
     )
+
+
+def fits(
+    budget: ExperimentBudget, held: Collection[TrialShape], spent: Progress, *, newest: TrialShape
+) -> bool:
+    """Whether a budget pays for all that is held for runs, the newest among them.
+
+    A run without a limit of its own fits while anything is left.
+    """
+    usd = sum((one.most_usd or Decimal(0) for one in held), spent.spent_usd)
+    tokens = sum(one.most_tokens or 0 for one in held) + spent.spent_tokens
+    return _within(usd, budget.cost_usd, unlimited=newest.most_usd is None) and _within(
+        tokens, budget.tokens, unlimited=newest.most_tokens is None
+    )
+
+
+def _within(held: Decimal | int, limit: Decimal | int | None, *, unlimited: bool) -> bool:
+    if not limit:
+        return True
+    return held < limit if unlimited else held <= limit
 
 
 class ExperimentInput(WorkflowInput):
@@ -123,10 +144,14 @@ class Resumption(ExperimentBudget):
 # Histories leave out what is a default here, in this message and those below: another default would
 # change what they say.
 class StoredSpend(ActivityMessage):
-    """What all kept runs of an experiment spent; `usd` is None where a price is unknown."""
+    """What all kept runs of an experiment spent; `usd` is None where a price is unknown.
+
+    `following` is the first trial that has not ended, where that was looked up.
+    """
 
     usd: Decimal | None
     tokens: int
+    following: int | None = None
 
     def known(self, before: Progress) -> Progress:
         """The progress with at least this spend: what is in the store was spent."""

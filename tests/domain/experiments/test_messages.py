@@ -51,6 +51,6 @@ def test_an_experiment_that_goes_on_remembers_known_costs_beside_unknown_ones() 
         Trial(number=0, arm="a", entry=0, tries=(unpriced,), ended=True),
         Trial(number=2, arm="a", entry=2, tries=(priced,), ended=True),
     ]
-    found = progress_of(trials, of=3)
+    found = progress_of(trials)
     assert (found.following, found.ended, found.spent_tokens) == (1, 1, 17)
     assert found.spent_usd == Decimal("3.00")
