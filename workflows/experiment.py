@@ -9,7 +9,6 @@ was spent. It asks first.
 
 import asyncio
 from datetime import timedelta
-from decimal import Decimal
 
 from temporalio import workflow
 from temporalio.exceptions import (
@@ -31,7 +30,9 @@ from perdure.domain.experiments.messages import (
     Resumption,
     SettleTrialReport,
     SettleTrialRequest,
+    StoredSpend,
     TrialShape,
+    fits,
     spent_with,
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
@@ -58,6 +59,8 @@ RESUME_ENDS_STOP = "resume-ends-stop"
 HOLDS_JUDGES = "holds-judges"
 # Where a price is unknown the store's tokens count too; a run settled again was counted twice.
 STORED_TOKENS = "stored-tokens-without-price"
+# The store knows which trials are left, those behind and those ahead.
+LOOKS_FOR_LEFT = "looks-for-trials-that-are-left"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -76,6 +79,7 @@ class Experiment(Given):
         self.children: dict[str, Handle] = {}
         self.ended: set[int] = set()
         self.reserved: dict[int, TrialShape] = {}
+        self.resumed = False  # since a trial was left open
         self.noted: ExperimentState = "paused" if given.progress.paused else "running"
         self.unsure = workflow.info().continued_run_id is None
         workflow.register_random_seed_callback(self._reseeded)  # how a reset shows
@@ -117,6 +121,7 @@ class Experiment(Given):
     def on_resume(self, *given: object) -> None:
         """Go on after `pause` or `stop`, perhaps with another budget and more trials."""
         self.heard += 1
+        self.resumed = self.state.unpaid
         self.state = self.state.model_copy(update={"paused": False})
         if self.state.stopping and workflow.patched(RESUME_ENDS_STOP):
             self.state = self.state.model_copy(update={"stopping": ""})
@@ -163,7 +168,10 @@ class Experiment(Given):
             if self.state.stopping == "now":
                 await self._ask_to_stop(asked)
             if not self.running:
-                if (reason := self._over()) is not None:
+                reason = self._over()
+                if (self.resumed or reason == "budget") and await self._finds_left():
+                    continue
+                if reason is not None:
                     if await self._end(reason):
                         return reason
                     continue
@@ -180,6 +188,21 @@ class Experiment(Given):
                 )
             )
             self._collect()
+
+    async def _finds_left(self) -> bool:
+        """Go to the first trial that has not ended; False where it is the one that does not fit."""
+        # Trials behind were left open, and only a resumption pays for them.
+        if not workflow.patched(LOOKS_FOR_LEFT):
+            return False
+        heard = self.heard
+        stored = await self._note(self.noted)
+        left = None if stored is None else stored.following
+        if left is not None and (self.resumed or left > self.state.following):
+            self.resumed, self.first, self.ended = False, left, set()
+            found = {"following": left, "ended": left, "unpaid": False}
+            self.state = self.state.model_copy(update=found)
+            return True
+        return self.heard != heard
 
     async def _end(self, reason: EndReason) -> bool:
         """Note the end; False where something was heard meanwhile, which may change it."""
@@ -233,17 +256,9 @@ class Experiment(Given):
         return True
 
     def _fits(self, number: int, shape: TrialShape) -> bool:
-        """Whether the budget pays for what a trial may spend, whatever all open runs may spend.
-
-        A run without a limit of its own fits while anything is left.
-        """
-        budget, held = self.budget, (self.reserved | {number: shape}).values()
-        usd = sum((one.most_usd or Decimal(0) for one in held), self.state.spent_usd)
-        tokens = sum(one.most_tokens or 0 for one in held) + self.state.spent_tokens
-        open_usd, open_tokens = shape.most_usd is None, shape.most_tokens is None
-        return _within(usd, budget.cost_usd, unlimited=open_usd) and _within(
-            tokens, budget.tokens, unlimited=open_tokens
-        )
+        """Whether the budget pays for what a trial may spend, whatever all open runs may spend."""
+        held = (self.reserved | {number: shape}).values()
+        return fits(self.budget, held, self.state, newest=shape)
 
     async def _trial(self, number: int) -> None:
         """All runs of one trial, one after another."""
@@ -263,23 +278,22 @@ class Experiment(Given):
                 settled = await self._settle(number, opened.run)
                 if settled.judge is not None and settled.judge.run is not None:
                     judge = self._shape(number).judge
-                    if workflow.patched(HOLDS_JUDGES) and not self._hold(number, judge):
-                        self._leave_open()
+                    if workflow.patched(HOLDS_JUDGES) and not self._holds_more(number, judge):
                         break
                     await self._run(number, settled.judge)
                     settled = await self._settle(number, opened.run, judge=settled.judge.run)
                 more = settled.more and self.state.stopping != "now"
-                if more and not self._hold(number, self._shape(number)):
-                    self._leave_open()
-                    break
+                more = more and self._holds_more(number, self._shape(number))
         except ActivityError as error:
             cause = error.cause
             told = str(cause if cause is not None else error)[:400]
             self.state = self.state.model_copy(update={"problem": f"trial {number + 1}: {told}"})
 
-    def _leave_open(self) -> None:
-        """Without the budget for its next run a trial stays open, and reports leave it out."""
-        self.state = self.state.model_copy(update={"unpaid": True})
+    def _holds_more(self, number: int, shape: TrialShape) -> bool:
+        """Set aside its next run; where the budget lacks it, the trial stays open."""
+        held = self._hold(number, shape)
+        self.state = self.state.model_copy(update={"unpaid": self.state.unpaid or not held})
+        return held
 
     async def _open(self, number: int) -> OpenTrialReport:
         return await workflow.execute_activity_method(
@@ -359,7 +373,7 @@ class Experiment(Given):
             f"${self.state.spent_usd:f}"
         )
 
-    async def _note(self, state: ExperimentState, reason: EndReason = "") -> None:
+    async def _note(self, state: ExperimentState, reason: EndReason = "") -> StoredSpend | None:
         spent = await workflow.execute_activity_method(
             NoteExperiment.note_experiment,
             NoteExperimentRequest(experiment=self.given.id, state=state, reason=reason),
@@ -367,6 +381,7 @@ class Experiment(Given):
         )
         if spent is not None:
             self.state = spent.known(self.state)
+        return spent
 
     def _is_long(self) -> bool:
         info = workflow.info()
@@ -383,9 +398,3 @@ class Experiment(Given):
             ),
             initial_versioning_behavior=AUTO_UPGRADE,
         )
-
-
-def _within(held: Decimal | int, limit: Decimal | int | None, *, unlimited: bool) -> bool:
-    if not limit:
-        return True
-    return held < limit if unlimited else held <= limit

@@ -2,11 +2,15 @@
 
 import uuid
 from decimal import Decimal
+from typing import Any
 
 import pytest
-from experiment_lab import Lab
+from experiment_lab import Lab, better_each_time
 from installation import Installation
 from pydantic import JsonValue
+from waiting import eventually
+
+from perdure.domain.experiments.messages import Progress
 
 ONE_DRAFT: JsonValue = {"single": {"refine.max_iterations": 1}}
 SMALL: JsonValue = {"budget": {"cost_usd": 0.2, "tokens": 20_000}}
@@ -67,6 +71,42 @@ async def test_an_output_is_judged_once_the_budget_pays_for_it(lab: Lab) -> None
     assert (await lab.ended(id)).reason == "completed"
     assert (await lab.trials(id))[0].tries[0].held_out == 0.5
     assert len(await lab.runs(id)) == 2
+
+
+async def left_open(lab: Lab) -> str:
+    """A trial whose second try does not fit beside the dear trial, which is still at work."""
+    slow: dict[str, Any] = better_each_time()
+    slow["replies"][1]["delay_s"] = 5
+    id = await lab.start(
+        named(),
+        "a",
+        arms={"best": {"best_of": 2, "budget.cost_usd": 0.1}, "dear": {"budget.cost_usd": 0.2}},
+        budget={"cost_usd": 0.301},
+        parallel=2,
+        script=slow,
+    )
+
+    async def unpaid() -> bool:
+        return (await lab.site.handle(id).query("progress", result_type=Progress)).unpaid
+
+    await eventually(unpaid)
+    return id
+
+
+async def test_a_trial_that_was_left_open_goes_on_when_the_budget_is_raised(lab: Lab) -> None:
+    id = await left_open(lab)
+    await lab.experiments.resume(id, cost_usd=Decimal(5))
+    status = await lab.ended(id)
+    assert (status.reason, status.ended, len(await lab.runs(id))) == ("completed", 2, 3)
+
+
+async def test_one_whose_trials_have_all_ended_is_completed_whatever_is_left(lab: Lab) -> None:
+    """What is left then pays for no further run of the dear arm, whose only trial has ended."""
+    id = await left_open(lab)
+    assert (await lab.ended(id)).reason == "budget"
+    await lab.experiments.resume(id, cost_usd=Decimal("0.11"))
+    status = await lab.ended(id)
+    assert (status.reason, status.ended, len(await lab.runs(id))) == ("completed", 2, 3)
 
 
 @pytest.mark.long
