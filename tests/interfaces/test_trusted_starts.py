@@ -181,7 +181,8 @@ async def test_no_folder_of_the_host_is_told_apart_by_an_experiment(site: Site) 
             inside: Fields = {"inputs": [{"input": "x", "set": own}]}
             plain: Fields = {"task": task, "inputs": ["x"], "arms": {"a": {}}, "score": "labels"}
             arms: Fields = {"arms": {"a": {".workspace": str(folder)}}}
-            for changed in ({"task": task | own}, arms, inside):
+            whole: Fields = {"task": task | own}
+            for changed in (whole, arms, inside):
                 with pytest.raises(Refused) as refused:
                     await plan_experiment(over_rest, Caller(token=bound), plain | changed)
                 assert refused.value.status_code == 403
