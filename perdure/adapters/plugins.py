@@ -51,8 +51,7 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
         _add(found, custom_check(function, name=name), kind="check")
     for name in modules:
         for _, value in sorted(vars(plugin_module(name)).items()):
-            # A module may import a check that is loaded already.
-            if isinstance(value, CustomCheck) and value not in found.values():
+            if isinstance(value, CustomCheck):
                 _add(found, value, kind="check")
     return found
 
@@ -81,7 +80,7 @@ def plugin_hooks(modules: Sequence[str] = ()) -> dict[str, Hook]:
         _add(found, replace(loaded, name=name), kind="hook")
     for name in modules:
         for _, value in sorted(vars(plugin_module(name)).items()):
-            if isinstance(value, Hook) and value not in found.values():
+            if isinstance(value, Hook):
                 _add(found, value, kind="hook")
     return found
 
@@ -159,8 +158,9 @@ def _pointed(group: str) -> Iterator[tuple[str, str, object]]:
 
 
 def _add(found: dict[str, Named], new: Named, *, kind: str) -> None:
-    if new.name in found:
+    known = found.setdefault(new.name, new)
+    # The same function comes again where a module imports it, or has an entry point as well.
+    if known.function is not new.function:
         raise InvalidInput(
             f"Two plugins bring a {kind} named {new.name}.", cure="Rename or remove one of them."
         )
-    found[new.name] = new

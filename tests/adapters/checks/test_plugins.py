@@ -67,6 +67,15 @@ def test_an_entry_points_name_is_the_checks(install: Callable[..., None]) -> Non
     assert found["short"].verdict("x", {}) == CheckResult(0.5, "x")
 
 
+def test_a_check_that_is_installed_may_be_named_in_the_settings_too(
+    install: Callable[..., None],
+) -> None:
+    install(**{"acme.long": "acme_checks:long"})
+    found = plugins.plugin_checks(["acme_checks"])
+    assert list(found) == ["acme.long"]
+    assert found["acme.long"].function is long_enough.function
+
+
 @pytest.mark.parametrize(
     ("points", "modules", "said"),
     [
