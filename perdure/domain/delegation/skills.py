@@ -46,7 +46,7 @@ class SkillCatalog(FrozenModel):
 
     def with_earlier(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
         """The catalog with earlier skills, which those of the run itself shadow."""
-        return SkillCatalog(skills=dict([*({**found, **self.skills}).items()][:MOST_SKILLS]))
+        return self._with({name: one for name, one in found.items() if name not in self.skills})
 
     def new(self, saved: Sequence["SavedSkill"]) -> tuple["SavedSkill", ...]:
         """Those that differ from what the run has: the same text again is no new version."""
@@ -67,22 +67,25 @@ class SkillCatalog(FrozenModel):
             # A file with the same text is no change: what the run writes down lies there as well.
             if name not in self.skills or self.skills[name].ref != file.ref
         }
-        return SkillCatalog(skills=dict([*({**self.skills, **changed}).items()][-MOST_SKILLS:]))
+        return self._with(changed)
 
     def with_saved(self, saved: Sequence["SavedSkill"]) -> "SkillCatalog":
         """The catalog with newly written skills: the latest of a name wins."""
-        new = {
-            item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
-            for item in self.new(saved)
-        }
-        others = {name: skill for name, skill in self.skills.items() if name not in new}
-        # New ones go to the end, since the cut takes the oldest.
-        kept = list({**others, **new}.items())[-MOST_SKILLS:]
-        return SkillCatalog(skills=dict(kept))
+        return self._with(
+            {
+                item.name: KnownSkill(ref=item.ref, line=item.line, version=item.version)
+                for item in self.new(saved)
+            }
+        )
 
     def with_taken_over(self, found: Mapping[str, KnownSkill]) -> "SkillCatalog":
         """The catalog with skills of other runs of the tree, which are newer than its own."""
-        kept = list({**self.skills, **found}.items())[-MOST_SKILLS:]
+        return self._with(found)
+
+    def _with(self, new: Mapping[str, KnownSkill]) -> "SkillCatalog":
+        others = {name: skill for name, skill in self.skills.items() if name not in new}
+        # New ones go to the end, since the cut takes the oldest.
+        kept = list({**others, **new}.items())[-MOST_SKILLS:]
         return SkillCatalog(skills=dict(kept))
 
     def versions(self) -> dict[str, int]:

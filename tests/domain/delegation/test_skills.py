@@ -176,6 +176,20 @@ def test_a_shelf_is_bounded() -> None:
     assert "s499" in kept.skills
 
 
+def test_the_newest_have_a_place_on_a_full_shelf() -> None:
+    files = {f"f{n:02}": SkillFile(ref="r", line="l") for n in range(98)}
+    asked = KnownSkill(ref="r", line="asked", earlier=True)
+    full = SkillCatalog().with_files(files).with_earlier({"asked": asked})
+    full = full.with_saved([SavedSkill(name="own", ref="r", line="own")])
+    assert len(full.skills) == 100
+    changed = full.with_files({"f00": SkillFile(ref="changed", line="l")})
+    after = changed.with_saved([SavedSkill(name="newest", ref="r", line="newest")])
+    assert full.skills.keys() - after.skills.keys() == {"f01"}
+    # A fork looks up earlier skills anew: none of its own that is newer makes room for them.
+    forked = after.with_earlier({"another": asked})
+    assert after.skills.keys() - forked.skills.keys() == {"f02"}
+
+
 @given(st.lists(st.text(max_size=30), max_size=8))
 def test_every_reference_is_one_thing(asked: list[str]) -> None:
     found = resolve(asked, shelf(a="ref", b_c="ref"))
