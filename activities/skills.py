@@ -95,7 +95,7 @@ class SaveSkills:
         texts = [(ref, await self._blobs.get_text(ref)) for ref in refs]
         kept = [(ref, text) for ref, text in texts if is_skill(text)]
         saved = named_skills(kept, step.versions)
-        for skill, (_, text) in zip(saved, kept, strict=True):
+        for place, (skill, (_, text)) in enumerate(zip(saved, kept, strict=True)):
             if step.folder is not None:
                 await self._folder.write(step.folder, name=skill.name, text=text)
             # Under a name of this tree of runs, so that it replaces no approved skill.
@@ -103,8 +103,14 @@ class SaveSkills:
                 skill.name, text, run=step.root_run, category=step.category, now=step.now
             )
             known = await self._memory.skill(proposed.name)
-            # An attempt whose answer was lost wrote it already, maybe several versions of it.
-            if known is None or not known.had(proposed.text):
+            # An attempt whose answer was lost wrote it already, maybe a later one of the name too.
+            # Earlier versions do not count: a text that is written again is the latest one.
+            later = {
+                after.strip()
+                for one, (_, after) in zip(saved[place:], kept[place:], strict=True)
+                if one.name == skill.name
+            }
+            if known is None or known.text not in later:
                 await self._memory.put(proposed)
         return SaveSkillsReport(saved=saved, short=len(texts) - len(kept), seconds=watch.seconds)
 

@@ -89,6 +89,18 @@ async def test_the_latest_of_a_name_wins_and_a_repeat_changes_nothing(
     assert (tmp_path / "skills" / "counting-words.md").read_text(encoding="utf-8") == f"{newer}\n"
 
 
+async def test_a_text_that_is_written_again_after_another_is_the_latest_one(
+    stores: Stores,
+) -> None:
+    newer = f"{COUNTING} Better."
+    for text in (COUNTING, newer, COUNTING):
+        await save(stores, text)
+    kept = await stores.memory.skill("counting-words@delegation-a")
+    assert isinstance(kept, Skill)
+    assert (kept.version, kept.text) == (3, COUNTING.strip())
+    assert [old.text for old in kept.earlier] == [COUNTING.strip(), newer]
+
+
 async def test_without_a_folder_no_file_is_written(stores: Stores, tmp_path: Path) -> None:
     assert (await save(stores, COUNTING)).saved
     assert not (tmp_path / "skills").exists()

@@ -94,10 +94,6 @@ class Skill(Remembered):
         """The versions whose texts are kept, the current one last."""
         return (*(old.version for old in self.earlier), self.version)
 
-    def had(self, text: str) -> bool:
-        """Whether a text is this version's, or that of one before it."""
-        return text == self.text or any(text == old.text for old in self.earlier)
-
 
 class Pattern(Remembered):
     """A habit that mining found; `subject` names it (a category, an hour, a pair of categories)."""

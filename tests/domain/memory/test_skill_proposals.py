@@ -63,7 +63,6 @@ def test_an_approved_skill_becomes_the_next_version_and_keeps_the_one_before() -
     assert isinstance(kept, Skill)
     assert (kept.version, kept.text) == (2, "# Counting\nBetter.")
     assert [(old.version, old.text) for old in kept.earlier] == [(1, TEXT.strip())]
-    assert kept.had(TEXT.strip()) and not kept.had("other")
 
 
 def test_a_skill_of_a_person_is_not_replaced() -> None:
