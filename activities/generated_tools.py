@@ -8,6 +8,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
+from perdure.domain.delegation.repeat_detection import listed_for
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.generated_tools.code import Checked
 from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
@@ -71,7 +72,8 @@ class MakeTool:
         # One more than the limit, since the draft itself may be among them.
         of_tree = await self.store.list(root=step.root, limit=step.settings.per_run + 1)
         others = sum(tool.hash != draft.hash for tool in of_tree)
-        admitted = check_admission(draft, step, catalog=catalog, made=others)
+        namespaces = listed_for(step.worker, step.settings.worker_namespaces)
+        admitted = check_admission(draft, step, namespaces=namespaces, catalog=catalog, made=others)
         if isinstance(admitted, ToolRefused):
             return await self._refused(draft, admitted)
         if known is not None and known.state == "rejected":

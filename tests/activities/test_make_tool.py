@@ -143,6 +143,11 @@ REFUSED: dict[str, tuple[ToolDraft, dict[str, object], tuple[str, int]]] = {
         {"settings": ToolsFactorySettings(worker_namespaces={"w1": ("math",)})},
         ("name", 403),
     ),
+    "a namespace that the worker does not have under the name of a retry": (
+        draft(),
+        {"settings": ToolsFactorySettings(worker_namespaces={"w1_v2": ("math",)})},
+        ("name", 403),
+    ),
     "a name of other code": (draft(), {"taken": {"text.count": "b" * 64}}, ("name", 409)),
     "too many of the worker": (draft(), {"makers": ("w1",) * 10}, ("limits", 429)),
     "too many of the run": (draft(), {"makers": ("w2",) * 50}, ("limits", 429)),

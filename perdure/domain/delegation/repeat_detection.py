@@ -145,6 +145,14 @@ def logical_worker(worker: str) -> str:
     return name
 
 
+def listed_for(worker: str, listed: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """What is listed for a worker, under any of the names of its tries."""
+    wanted = logical_worker(worker)
+    return tuple(
+        item for name, items in listed.items() if logical_worker(name) == wanted for item in items
+    )
+
+
 def repeat_refusal(
     past: PastWork, envelopes: Sequence[Envelope], beside: Surroundings = NOTHING_BESIDE
 ) -> str | None:

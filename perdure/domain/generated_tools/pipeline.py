@@ -25,12 +25,18 @@ class ToolAdmitted:
 
 
 def check_admission(
-    draft: ToolDraft, step: MakeToolRequest, *, catalog: Sequence[str], made: int = 0
+    draft: ToolDraft,
+    step: MakeToolRequest,
+    *,
+    namespaces: Sequence[str],
+    catalog: Sequence[str],
+    made: int = 0,
 ) -> ToolRefused | ToolAdmitted:
     """Whether this run may have a tool of this name from this worker.
 
     These stages belong to the run, not to the code: they are passed anew on a hit in the cache.
-    `made` tells how many other tools the runs of the tree made so far.
+    `namespaces` are those of the worker, `made` tells how many other tools the runs of the tree
+    made so far.
     """
     if not step.settings.enabled:
         told = "this run makes no tools (delegation.tools_factory.enabled is false)"
@@ -38,7 +44,7 @@ def check_admission(
     name = check_name(
         draft,
         allowed=step.settings.namespaces,
-        agent_allowed=step.settings.worker_namespaces.get(step.worker, ()),
+        agent_allowed=namespaces,
         taken=step.taken,
         catalog=catalog,
     )
