@@ -47,7 +47,7 @@ from perdure.submission.types import Flags, Submission, Surroundings, as_workers
 ROWS = 50
 # Where few runs are within reach, all runs would otherwise be read for one list.
 PAGES_SEARCHED = 10
-MOST_STARTED = 2_000
+READ_AT_ONCE = 2_000
 NO_FLAGS = Flags()
 Limit = TypeVar("Limit", int, Decimal)
 Row = TypeVar("Row", bound=LoopRow)
@@ -251,16 +251,21 @@ class LoopService:
         The rows come newest first, so the search stops at the first that is older than the run.
         """
         row = await self.records.run(caller)
-        found: list[StartedLoop] = []
-        for one in await self.records.find_runs(prefix="roles-", limit=MOST_STARTED):
-            if row is not None and one.started_at < row.started_at:
-                break
-            if one.spec is None:
-                continue
-            spec = await self._spec(one.id)
-            if starter_of(spec) == caller:
-                found.append(StartedLoop(row=one, spec=spec))
-        return tuple(found)
+        # By id: a loop that starts meanwhile shifts one that was read to the next page.
+        found, read = dict[str, StartedLoop](), 0
+        while page := await self.records.find_runs(
+            prefix="roles-", limit=READ_AT_ONCE, offset=read
+        ):
+            for one in page:
+                if row is not None and one.started_at < row.started_at:
+                    return tuple(found.values())
+                if one.spec is None:
+                    continue
+                spec = await self._spec(one.id)
+                if starter_of(spec) == caller:
+                    found[one.id] = StartedLoop(row=one, spec=spec)
+            read += len(page)
+        return tuple(found.values())
 
     async def _is_below(self, run: str, caller: str) -> bool:
         try:

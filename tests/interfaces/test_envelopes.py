@@ -1,6 +1,6 @@
 """What the loops of a run may use of its budget, from the books of a journal that is played."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import cast
@@ -10,8 +10,11 @@ import pytest
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.spec import STARTED_BY
+from perdure.domain.run.status import StoredRun
+from perdure.interfaces import loop_service
 from perdure.interfaces.envelopes import share_of
-from perdure.interfaces.loop_service import _below
+from perdure.interfaces.loop_service import LoopService, _below
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPENT = AttemptRow(
@@ -46,3 +49,43 @@ async def test_a_loop_gets_its_share_of_what_is_left_as_the_budget_counts(
     assert share.tokens == tokens
     loop = _below(AgentSpec(kind="agent", goal="g"), "above", above, share=share)
     assert (loop.budget.tokens, loop.budget.count_cache_reads) == (tokens, reads)
+
+
+async def test_loops_of_a_run_are_found_behind_any_number_of_newer_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def row(run: str, *, after: int) -> StoredRun:
+        at = NOW + timedelta(seconds=after)
+        return StoredRun(
+            id=run, kind="roles", goal="g", label=None, lifecycle="running", outcome=None,
+            started_at=at, spec=run,
+        )  # fmt: skip
+
+    loops = [row(f"roles-{number}", after=number) for number in range(6, -2, -1)]
+    rows = {one.id: one for one in (*loops, row("above", after=0))}
+    own = {"roles-1", "roles-2", "roles--1"}
+
+    async def run(name: str) -> StoredRun:
+        return rows[name]
+
+    async def find_runs(*, prefix: str, limit: int, offset: int = 0) -> list[StoredRun]:
+        assert prefix == "roles-"
+        return loops[offset : offset + limit]
+
+    async def get(name: str) -> bytes:
+        metadata = {STARTED_BY: "above"} if name in own else {}
+        spec = {"kind": "agent", "goal": "g", "metadata": metadata}
+        return AgentSpec.model_validate(spec).model_dump_json().encode()
+
+    monkeypatch.setattr(loop_service, "READ_AT_ONCE", 2)
+    fakes: dict[str, object] = {
+        "gateway": None,
+        "definitions_kept": None,
+        "journal": None,
+        "surroundings": None,
+        "records": SimpleNamespace(run=run, find_runs=find_runs),
+        "blobs": SimpleNamespace(get=get),
+    }
+    service = LoopService(**fakes, by="ada")  # pyright: ignore[reportArgumentType]
+    found = await service._started_by("above")
+    assert [one.row.id for one in found] == ["roles-2", "roles-1"]
