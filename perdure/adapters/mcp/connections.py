@@ -5,6 +5,7 @@ not cross tasks, and a cancelled call must not close a connection that others us
 """
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -116,6 +117,7 @@ async def transport_to(target: Target, stack: AsyncExitStack, tail: Tail) -> Tra
             timeout=timeout,
             trust_env=False,
             transport=BoundedTransport(httpx2.AsyncHTTPTransport(trust_env=False)),
+            event_hooks={"request": [_patient]},
         )
         http = await stack.enter_async_context(client)
         return streamable_http_client(target.url, http_client=http)
@@ -125,6 +127,17 @@ async def transport_to(target: Target, stack: AsyncExitStack, tail: Tail) -> Tra
         command=program, args=arguments, env=dict(target.environment), cwd=folder
     )
     return local_transport(parameters, errlog=tail.sink, on_excess=tail.exceeded)
+
+
+async def _patient(request: httpx2.Request) -> None:
+    """Let the answer to a call of a tool take its time: the caller sets the deadline."""
+    # No other message: the SDK waits for the answer to a notification before it sends anything.
+    if request.method == "POST":
+        match json.loads(request.content):
+            case {"method": "tools/call"}:
+                request.extensions["timeout"]["read"] = None
+            case _:
+                pass
 
 
 class Link:

@@ -2,13 +2,17 @@
 
 import asyncio
 import socket
+import sys
 import threading
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import httpx2
 import pytest
 from waiting import eventually
 
+from perdure.adapters.mcp import connections
+from perdure.adapters.mcp.connections import Tail, Target
 from perdure.domain.foundation.errors import InvalidInput
 
 
@@ -53,6 +57,32 @@ async def test_calls_and_headers_reach_a_remote_server_which_may_come_back(probe
     async with served(probe, port):
         again = await probe.call(servers, grant, "pid")
         assert (again.outcome, again.text != before) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("message", "limit"),
+    [
+        ("tools/call", None),
+        ("tools/list", connections.READ_TIMEOUT_S),
+        ("notifications/cancelled", connections.READ_TIMEOUT_S),
+    ],
+)
+async def test_only_its_own_time_limit_ends_a_call(message, limit, monkeypatch):
+    limits, clients = [], []
+
+    async def answer(request):
+        limits.append(request.extensions["timeout"]["read"])
+        return httpx2.Response(202)
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", lambda **_: httpx2.MockTransport(answer))
+    monkeypatch.setattr(
+        connections, "streamable_http_client", lambda _, http_client: clients.append(http_client)
+    )
+    target = Target(name="far", url="http://127.0.0.1/mcp")
+    async with AsyncExitStack() as stack:
+        await connections.transport_to(target, stack, Tail(sys.stderr))
+        await clients[0].post(target.url, json={"jsonrpc": "2.0", "method": message})
+    assert limits == [limit]
 
 
 async def test_a_server_that_is_away_is_named_when_a_run_opens(probe):
