@@ -273,6 +273,9 @@ async def _gate(services: Services, gate: str, run: str | None) -> OpenGate:
     waiting = OpenGates()
     if resolved is not None:
         status = await services.gateway.status(resolved)
+        if run and before:
+            # The gate's own run is meant then, of all that ask below the other.
+            name = f"{await services.gateway.resolve(before)}:{name}"
         found = await asked_here(services.gateway, status, name)
         if not found:
             _require_heard(status)

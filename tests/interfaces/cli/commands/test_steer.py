@@ -6,6 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed
+from perdure.domain.run.child_questions import question_of
 from perdure.domain.run.messages import (
     AddInput,
     Amend,
@@ -126,6 +127,20 @@ def test_an_approval_names_what_was_shown(perdure: Installation, argv: tuple[str
     assert run == RUN
     assert isinstance(sent, Answer)
     assert (sent.gate, sent.choice, sent.text) == (NAMED, "approve", None)
+
+
+def test_a_run_that_the_gate_names_is_the_one_that_asks(perdure: Installation) -> None:
+    asked = gate(kind="question", choices=("red", "stop"), args_hash=None)
+    below = [f"{RUN}.w1", f"{RUN}.w2"]
+    questions = tuple(question_of(run, asked) for run in below)
+    perdure.gateway.statuses[RUN] = status(gates=(asked,), questions=questions)
+    perdure.gateway.statuses |= {run: status(id=run, gates=(asked,)) for run in below}
+    for run in (below[1], RUN):
+        assert perdure.run("answer", f"{run}:g1", "stop", "--run", RUN) == 0
+        assert perdure.gateway.sent[-1][0] == run
+    perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1", gates=(asked,))
+    assert perdure.run("answer", "agent-b-1:g1", "stop", "--run", RUN) == 4
+    assert f"No open gate 'agent-b-1:g1' in {RUN}." in perdure.err
 
 
 def test_an_approval_by_number_alone_is_shown_what_it_would_approve(perdure: Installation) -> None:
