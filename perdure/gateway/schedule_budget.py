@@ -55,7 +55,8 @@ class Admitting:
             refused = MonthSpent(
                 f"The schedule {name} does not start this run: {found.why}.",
                 cure="It starts again next month; to go on now, raise its budget with "
-                f"`perdure schedule create {name} … --month-usd USD --replace`.",
+                f"`perdure schedule create {name} … --month-{found.unit.lower()} "
+                f"{found.unit.upper()} --replace`.",
             )
             await self._told(name, run, refused)
             raise refused

@@ -50,7 +50,7 @@ async def test_the_month_limits_its_runs_and_refuses_in_words(
     words = f"The schedule {wanted.name} does not start this run"
     assert words in refused.explanation
     assert "10000 of 10000 tokens of this month are spent" in refused.explanation
-    assert "--month-usd USD --replace" in refused.explanation
+    assert "--month-tokens TOKENS --replace" in refused.explanation
     stands = await schedules(site).status(wanted.name)
     assert stands.refused == 1
     assert [one.run for one in stands.starts if one.refused] == [refused.id]

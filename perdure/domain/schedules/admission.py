@@ -6,6 +6,7 @@ is refused in words.
 """
 
 from decimal import Decimal
+from typing import Literal
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel
@@ -35,8 +36,9 @@ class Admitted(FrozenModel):
 
 
 class TurnedAway(FrozenModel):
-    """Why a start is refused, for a person."""
+    """Why a start is refused, for a person, and which limit of the month does it."""
 
+    unit: Literal["USD", "tokens"]
     why: str
 
 
@@ -54,11 +56,9 @@ def admission(
     tokens = _left(month.tokens, spend.tokens, spend.held_tokens)
     # Refused also at exactly nothing: as a budget, zero would mean unlimited.
     if cost is not None and cost <= 0:
-        return TurnedAway(why=_spent("USD", month.cost_usd, spend.cost_usd, spend.held_usd, spend))
+        return _turned_away("USD", month.cost_usd, spend.cost_usd, spend.held_usd, spend)
     if tokens is not None and tokens <= 0:
-        return TurnedAway(
-            why=_spent("tokens", month.tokens, spend.tokens, spend.held_tokens, spend)
-        )
+        return _turned_away("tokens", month.tokens, spend.tokens, spend.held_tokens, spend)
     wanted_usd, wanted_tokens = asked.cost_usd or None, asked.tokens or None
     cost_usd = _smaller(cost, wanted_usd)
     whole = None if tokens is None else int(tokens)
@@ -78,18 +78,18 @@ def _smaller(left: Decimal | None, wanted: Decimal | None) -> Decimal | None:
     return min(left, wanted)
 
 
-def _spent(
-    unit: str,
+def _turned_away(
+    unit: Literal["USD", "tokens"],
     limit: Decimal | int | None,
     spent: Decimal | int,
     held: Decimal | int,
     spend: MonthlySpend,
-) -> str:
+) -> TurnedAway:
     told = f"{_plain(spent)} of {_plain(limit)} {unit} of this month are spent"
-    if not held:
-        return told
-    runs = "1 open run" if spend.holding == 1 else f"{spend.holding} open runs"
-    return f"{told}, and {runs} may still spend {_plain(held)}"
+    if held:
+        runs = "1 open run" if spend.holding == 1 else f"{spend.holding} open runs"
+        told = f"{told}, and {runs} may still spend {_plain(held)}"
+    return TurnedAway(unit=unit, why=told)
 
 
 def _plain(value: Decimal | int | None) -> str:

@@ -65,7 +65,8 @@ def test_an_unlimited_task_is_limited_by_the_month() -> None:
 def test_where_nothing_is_left_a_start_is_refused_in_words(
     month: MonthlyBudget, spend: MonthlySpend, words: str
 ) -> None:
-    assert admission(month, spend, TASK) == TurnedAway(why=words)
+    unit = "USD" if month is TEN else "tokens"
+    assert admission(month, spend, TASK) == TurnedAway(unit=unit, why=words)
 
 
 amounts = st.decimals(min_value=0, max_value=1_000, places=2)
