@@ -56,19 +56,27 @@ def can_ask(context: Context) -> bool:
     return offered is not None and offered.elicitation is not None
 
 
-async def put(context: Context, desk: Desk, run: str, gate: Gate) -> "bool | InputRequiredResult":
+async def put(
+    context: Context, site: McpSite, desk: Desk, run: str, gate: Gate
+) -> "bool | InputRequiredResult":
     """Ask the person and answer the gate with the reply; False without a reply.
 
     A client of a newer protocol gets a result that asks for input, and calls again with the answer.
     An older client is asked within the call.
+
+    Raises:
+        NotAllowed: the token ended while the person was asked.
     """
     whole = await gate_in_full(gate, desk.services.blobs)
     told, form = f"{run} asks ({gate.name}): {whole.prompt}", form_of(gate)
     # Protocol versions are dates, so they compare as text.
     if (context.protocol_version or "") < INPUT_REQUIRED:
         asked = await context.elicit(told, form)
-        said = asked.data.model_dump() if isinstance(asked, AcceptedElicitation) else None
-        return await _answered(desk, run, gate, said)
+        if not isinstance(asked, AcceptedElicitation):
+            return False
+        # Admitted anew: a person may take as long as they like, and the token end meanwhile.
+        async with site.desk(context.headers, scope="answer") as now:
+            return await _answered(now, run, gate, asked.data.model_dump())
     # The key includes the hash of the arguments, so that a reply cannot answer a later gate of the
     # same id.
     key = f"{run}:{gate.id}:{gate.args_hash or ''}"
@@ -81,9 +89,7 @@ async def put(context: Context, desk: Desk, run: str, gate: Gate) -> "bool | Inp
     return await _answered(desk, run, gate, given.content or {})
 
 
-async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object] | None) -> bool:
-    if said is None:
-        return False
+async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]) -> bool:
     choice, text = said.get("choice"), said.get("text")
     answer = Answer(
         by=BY if desk.token is None else f"{BY} ({desk.token.name})",
@@ -205,7 +211,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
     ) -> RunStatus | InputRequiredResult:
         """Wait until a run ends or asks a person; the person at your client is asked, if it can."""
         async with at_desk(site, context, scope="read") as desk:
-            return await _wait(context, desk, id, seconds=seconds)
+            return await _wait(context, site, desk, id, seconds=seconds)
 
 
 def _add_reading(server: MCPServer, site: McpSite) -> None:
@@ -276,7 +282,7 @@ def _where(status: RunStatus) -> str:
 
 
 async def _wait(
-    context: Context, desk: Desk, run: str, *, seconds: int
+    context: Context, site: McpSite, desk: Desk, run: str, *, seconds: int
 ) -> RunStatus | InputRequiredResult:
     """Wait until the run ends, asks something that cannot be answered here, or time is up."""
     loop, asked = asyncio.get_running_loop(), set[str]()
@@ -297,7 +303,7 @@ async def _wait(
                 return status
             # Noted before the answer: the status may show an answered gate as open for a moment.
             asked.add(f"{asker}:{gate.name}")
-            answered = await put(context, desk, asker, gate)
+            answered = await put(context, site, desk, asker, gate)
             if answered is not True:
                 return answered or await desk.status(run)
         await asyncio.sleep(POLL_S)
