@@ -15,8 +15,10 @@ from pydantic import JsonValue
 from starlette.types import Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError
+from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.run.events import Event
 from perdure.domain.run.live_text import LiveCall, newest_text
+from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Caller, Reader, Site, known_run, site_of, while_admitted
@@ -252,13 +254,14 @@ async def events(
     """Follow a run; a browser's `EventSource` takes it up again by itself."""
     row = await known_run(site, run)
     since = int(last_event_id) if last_event_id and last_event_id.isdecimal() else 0
-    if since and row.ended_at is not None:
-        status = await site.services.gateway.status(run)
-        # An `EventSource` connects again after every end of a stream; only a 204 stops it.
-        if since >= status.last_event:
+    if since and (status := await _status(site.services, run)) is not None:
+        if since > status.last_event and _is_sure(status, row):
+            # Of another run, or this one was reset while the client was away and numbers its
+            # events anew. Waiting for higher numbers would skip all events until then.
+            since = 0
+        elif row.ended_at is not None and since >= status.last_event:
+            # An `EventSource` connects again after every end of a stream; only a 204 stops it.
             return Response(status_code=204)
-    elif since and await _is_ahead(site.services, run, since):
-        since = 0
     return stream_of(request, caller, run, lambda feed: _parts(feed, since, request.app.state.hide))
 
 
@@ -282,18 +285,22 @@ def stream_of(
     return CountedStream(body(), release=lambda: streams.release(caller.token.id))
 
 
-async def _is_ahead(services: Services, run: str, since: int) -> bool:
-    """Whether a client is behind an event that the run does not have.
+async def _status(services: Services, run: str) -> RunStatus | None:
+    with suppress(PerdureError):
+        return await services.gateway.status(run)
+    return None
 
-    The number is of another run, or the run was reset while the client was away and numbers its
-    events anew. Waiting for higher numbers would skip all events until then.
+
+def _is_sure(status: RunStatus, row: StoredRun) -> bool:
+    """Whether a run has no event behind `last_event`: it says so itself, or said so at its end.
+
+    The store knows only an older status of other runs, such as those that were terminated.
     """
-    try:
-        status = await services.gateway.status(run)
-    except PerdureError:
+    if status.source == "run":
+        return True
+    if row.status is None:
         return False
-    # Without a worker, the store knows only an older status.
-    return status.source == "run" and since > status.last_event
+    return read_stored(RunStatus, row.status, what=f"the status of {row.id}").phase == "ended"
 
 
 async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
