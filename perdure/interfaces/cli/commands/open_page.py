@@ -11,7 +11,9 @@ from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.installation.access import SCOPES, ApiToken, digest_of, scopes_of
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.commands.parameters import Given
+from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import line
+from perdure.interfaces.services import Services
 from perdure.interfaces.web.session import TICKET_MINUTES, Ticket
 
 
@@ -33,13 +35,7 @@ async def open_page(
         show: Show the address and open no browser.
     """
     async with session.connected(start=True) as services:
-        address = url or services.endpoints.api_url
-        if address is None:
-            raise ServiceUnavailable(
-                "No REST API runs here, which serves the page.",
-                cure="Start one with `perdure up` or `perdure api serve`; elsewhere name its "
-                "address: perdure open --url http://HOST:8237.",
-            )
+        address = url or await _address(session, services)
         path = f"/runs/{await services.gateway.resolve(run)}" if run else "/"
         now = session.context.now()
         token = ApiToken(
@@ -62,3 +58,28 @@ async def open_page(
     opened = not show and session.output.is_terminal and webbrowser.open(link)
     told = "The page is open in your browser." if opened else f"Open this within 2 minutes: {link}"
     session.output.show(line(told), {"type": "page", "url": link, "opened": opened})
+
+
+async def _address(session: Session, services: Services) -> str:
+    """Where the services of this installation serve the page.
+
+    Raises:
+        ServiceUnavailable: none of them does, or not now.
+    """
+    address = services.endpoints.api_url
+    if address is None:
+        raise ServiceUnavailable(
+            "No REST API runs here, which serves the page.",
+            cure="Start one with `perdure up` or `perdure api serve`; elsewhere name its "
+            "address: perdure open --url http://HOST:8237.",
+        )
+    state = await session.context.state()
+    # The other services run on without it, so that they are up says nothing of it.
+    for part in state.parts if state is not None else ():
+        if part.name == "api" and part.status != "running":
+            why = f": {part.detail}" if part.detail else ""
+            raise ServiceUnavailable(
+                f"The REST API, which serves the page, does not run now ({part.status}{why}).",
+                cure="Read `perdure logs api`, and try again once it runs.",
+            )
+    return address

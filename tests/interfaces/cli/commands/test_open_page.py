@@ -12,7 +12,8 @@ import pytest
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.web.session import Ticket
-from tests.interfaces.cli.memory import Installation
+from tests.interfaces.cli import memory
+from tests.interfaces.cli.memory import ENDPOINTS, FakePart, FakeRuntime, Installation
 
 
 @pytest.fixture
@@ -51,3 +52,15 @@ def test_without_a_page_it_says_how_to_start_one(world: Installation) -> None:
     assert world.run("open") == 3
     assert "perdure up" in world.err
     assert "perdure api serve" in world.err
+
+
+def test_an_address_where_nothing_answers_is_not_given(
+    world: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = ENDPOINTS.model_copy(update={"api_url": "http://127.0.0.1:8237"})
+    monkeypatch.setattr(memory, "ENDPOINTS", served)
+    for status in ("failed", "running"):
+        world.states = [FakeRuntime((FakePart("api", status, detail="exit code 1"),), served)]
+        assert world.run("open", "--json") == (0 if status == "running" else 3)
+        assert ("(failed: exit code 1)" in world.err) == (status == "failed")
+    assert told(world)["url"].startswith(f"{served.api_url}/sign-in")
