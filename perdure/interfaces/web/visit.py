@@ -28,6 +28,7 @@ WRITTEN = "written"
 # The longest wait for what scripts can load later.
 BESIDE_S = 1.0
 MOST_COUNTED = 100
+KEY_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,3 +174,13 @@ async def fields_of(request: Request) -> Mapping[str, str]:
 
 
 Fields = Annotated[Mapping[str, str], Depends(fields_of)]
+
+
+def once_of(fields: Mapping[str, str]) -> dict[str, str]:
+    """What makes a form that is sent twice, as by a double tap, have one effect.
+
+    A form says in `once` what it was made for: a key of its own, or the last event of its run.
+    """
+    given = fields.get("once", "")[:KEY_CHARACTERS]
+    # Whatever a form sends goes into a header here.
+    return {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}

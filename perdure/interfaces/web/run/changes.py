@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.run.routes import once_of, run_page, sent
-from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+from perdure.interfaces.web.run.routes import run_page, sent
+from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
 
 LIMITS = ("cost_usd", "tokens", "active_time")
 FORBIDDEN, NOT_FOUND, INVALID = 403, 404, 422

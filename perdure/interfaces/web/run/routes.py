@@ -13,7 +13,7 @@ from perdure.interfaces.web.differences import Line, differences
 from perdure.interfaces.web.run.findings import compared
 from perdure.interfaces.web.run.reading import read_iteration, read_run
 from perdure.interfaces.web.run.watching import LONGEST_ID, watched
-from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
 
 VERBS = frozenset({"pause", "resume", "stop", "retry", "escalate", "input"})
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -84,15 +84,6 @@ async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body = {name: fields[name] for name in ("mode", "note", "text") if fields.get(name)}
     return await sent(visit, run, verb, {**body}, once=once_of(fields))
-
-
-def once_of(fields: Mapping[str, str]) -> dict[str, str]:
-    """What makes a form that is sent twice, as by a double tap, have one effect.
-
-    A form says which event of the run was the last one when it was made.
-    """
-    last = fields.get("once", "")
-    return {"idempotency-key": f"page {last}"} if last.isdecimal() and last.isascii() else {}
 
 
 async def sent(

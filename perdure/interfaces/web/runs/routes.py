@@ -1,6 +1,7 @@
 """The list of runs; the address holds the filters of the API."""
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,7 +18,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.interfaces.formatting import sparkline
 from perdure.interfaces.rest.schemas import Runs
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit
+from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit, once_of
 
 FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
 FURTHER = ("outcome", "phase", "label", "definition", "root")
@@ -73,6 +74,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
         filtered=bool(named),
         further=any(chosen[name] for name in FURTHER),
         verbs=VERBS,
+        once=uuid.uuid4().hex,
         report=None,
     )
 
@@ -94,7 +96,8 @@ async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Res
     refused: dict[str, str] = {}
     for run in ids:
         try:
-            await visit.api.post(f"{at('loops', run)}/{verb}", dict[str, object])
+            path = f"{at('loops', run)}/{verb}"
+            await visit.api.post(path, dict[str, object], headers=once_of(fields))
         except ApiProblem as problem:
             refused[run] = problem.detail
     if ids and not refused:

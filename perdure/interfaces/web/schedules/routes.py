@@ -22,10 +22,9 @@ from perdure.interfaces.schedule_words import (
 )
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.schedules.schedule_form import ScheduleForm
-from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
 
 VERBS = ("pause", "resume")
-KEY_CHARACTERS = 80
 router = APIRouter()
 
 
@@ -95,11 +94,9 @@ async def show(visit: Here, schedule: str) -> Response:
 @router.post("/schedules/{schedule}/trigger")
 async def trigger(visit: Here, fields: Fields, schedule: str) -> Response:
     """Start the task once, however often the form is sent; show the run, or why there is none."""
-    given = fields.get("once", "")[:KEY_CHARACTERS]
-    # Whatever a form sends goes into a header here.
-    once = {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}
+    path = at("schedules", schedule, "trigger")
     try:
-        came = await visit.api.post(at("schedules", schedule, "trigger"), Triggered, headers=once)
+        came = await visit.api.post(path, Triggered, headers=once_of(fields))
     except ApiProblem as problem:
         return await _shown(visit, schedule, problem)
     if came.run is not None:
