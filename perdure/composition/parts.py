@@ -124,7 +124,9 @@ async def open_parts(
         await require_known(stores.database, now=utc_now())
         # Only for workers: other commands have nothing to count.
         address = settings.metrics_address if plugins else None
-        telemetry = start_telemetry(metrics_address=address)
+        # Its variables are of the shell too, whose collector is not meant for a test.
+        variables = None if settings.reads_variables else {}
+        telemetry = start_telemetry(environment=variables, metrics_address=address)
         resources.callback(telemetry.close)
         yield build_parts(settings, stores, telemetry, resources, plugins=plugins, brought=brought)
 
