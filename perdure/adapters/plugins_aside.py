@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
+from perdure.adapters.llm.foreign_model import usage_so_far
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.ports import ModelClient, UsageSoFar, unheard
@@ -84,7 +85,7 @@ class ModelAside:
             lambda: self._client.call(
                 request,
                 on_text=lambda text: _tell(here, on_text, text),
-                on_answer=lambda used: _tell(here, on_answer, used),
+                on_answer=lambda used: _tell(here, on_answer, usage_so_far(used)),
             )
         )
 

@@ -47,7 +47,11 @@ class ForeignModel:
     ) -> ModelReply:
         """Call the model, streaming; raises `ModelError`."""
         with self._failures():
-            made = self.client.call(request, on_text=on_text, on_answer=on_answer)
+            made = self.client.call(
+                request,
+                on_text=on_text,
+                on_answer=lambda used: on_answer(usage_so_far(used)),
+            )
         return await self._held(made, ModelReply)
 
     async def _held(self, made: Awaitable[R], kind: type[R]) -> R:
@@ -73,6 +77,19 @@ class ForeignModel:
         message = f"The model client {self.name} {words}."[:MESSAGE_CHARACTERS]
         # Nobody knows what was sent, so the attempt is booked at its estimate.
         return ModelError(ModelFacts(kind=kind, message=message, confirmed=False))
+
+
+def usage_so_far(given: UsageSoFar) -> UsageSoFar:
+    """What a client gave to `on_answer`, which is asked much later, where no call of it is left.
+
+    Raises:
+        TypeError: it is no function.
+    """
+    if not callable(given):
+        raise TypeError(
+            f"on_answer takes a function that returns the usage so far, not {type(given).__name__}"
+        )
+    return given
 
 
 def _kind(error: Exception) -> ModelErrorKind:

@@ -10,6 +10,7 @@ from memory_blobs import MemoryBlobs
 
 from perdure.adapters.llm import registry
 from perdure.adapters.llm.access import ModelAccess
+from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.pricing import ModelPrices
 from perdure.adapters.llm.registry import ModelCatalog
 from perdure.adapters.plugins_aside import models_aside
@@ -137,6 +138,29 @@ async def test_what_a_client_of_somebody_else_does_wrong_is_a_failed_call(
     assert (facts.kind, facts.message) == (kind, f"The model client acme {words}.")
     # Counting only improves an estimate, so nothing fails for it.
     assert await catalog.resolve("acme:large").count(request("acme:large")) is None
+
+
+class Telling(Clumsy):
+    """A client that gives the usage itself where a function is asked for."""
+
+    async def call(
+        self,
+        request: ModelRequest,
+        *,
+        on_text: Callable[[str], None],
+        on_answer: Callable[[UsageSoFar], None] = unheard,
+    ) -> ModelReply:
+        on_answer(self.ends)  # type: ignore[arg-type]
+        raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize("place", [aside, lambda client: client], ids=["plugin", "program"])
+async def test_a_usage_that_is_no_function_is_refused_where_it_is_given(
+    place: Callable[[ModelClient], ModelClient],
+) -> None:
+    client = ForeignModel("acme", place(Telling(Usage())))
+    facts = await fails(client, request("acme:large"))
+    assert facts.message.endswith("a function that returns the usage so far, not Usage.")
 
 
 def test_an_entry_point_that_makes_no_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
