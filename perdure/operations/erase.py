@@ -10,7 +10,6 @@ A blob that was written or renewed within the last hour stays, as a step may be 
 is still on the list, so the next collection deletes it.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -131,8 +130,7 @@ class Eraser:
         unneeded = sorted(going - needed)
         sizes = await self._stores.blobs.delete(unneeded, written_before=cutoff)
         # Asked anew: `delete` tells how much went, and not what stayed.
-        there = await asyncio.gather(*(self._stores.blobs.exists(one) for one in unneeded))
-        left = [one for one, kept in zip(unneeded, there, strict=True) if kept]
+        left = [one for one in unneeded if await self._stores.blobs.exists(one)]
         # Also those that others name, as no later collection could delete them for these runs.
         await self._rows.unmark(sorted(going - set(left)))
         return Erased(

@@ -96,6 +96,27 @@ async def test_a_run_that_somebody_called_so_stays(stores: Stores) -> None:
     assert await stores.database.values(select(replies.c.reply)) == ["of Ada"]
 
 
+async def test_what_stays_is_asked_for_one_blob_after_the_other(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A big tree would otherwise keep every connection of the store waiting."""
+    known, asked, most = stores.blobs.exists, 0, 0
+
+    async def exists(address: str) -> bool:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        kept = await known(address)
+        asked -= 1
+        return kept
+
+    addresses = [await stores.blobs.put(f"{number}".encode()) for number in range(9)]
+    await stores.erasure().mark((), addresses, root=RUN, at=ENDED)
+    monkeypatch.setattr(stores.blobs, "exists", exists)
+    swept = await eraser(stores, Server("")).sweep([RUN], now=datetime.now(UTC))
+    assert (swept.later, most) == (len(addresses), 1)
+
+
 @pytest.mark.parametrize("subject", ["Müller", "MÜLLER", "müller"])
 @pytest.mark.parametrize("quoted", [1, 2])
 def test_a_person_is_found_by_the_numbers_that_json_writes(subject: str, quoted: int) -> None:
