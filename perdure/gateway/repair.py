@@ -274,21 +274,28 @@ class Repairing:
 
     async def _reset(self, run: str, execution: str, event: int) -> None:
         client = await self._server.client()
-        with self._server.translated():
-            await client.workflow_service.reset_workflow_execution(
-                ResetWorkflowExecutionRequest(
-                    namespace=client.namespace,
-                    workflow_execution=WorkflowExecution(workflow_id=run, run_id=execution),
-                    reason="perdure repair: its tasks kept failing",
-                    workflow_task_finish_event_id=event,
-                    request_id=uuid4().hex,
-                    # The server would send signals again by itself, the bad one too. Updates are
-                    # kept: they are in the history only if the code accepted them.
-                    reset_reapply_exclude_types=[
-                        ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL
-                    ],
-                )
-            )
+        asked = ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=run, run_id=execution),
+            reason="perdure repair: its tasks kept failing",
+            workflow_task_finish_event_id=event,
+            request_id=uuid4().hex,
+            # The server would send signals again by itself, the bad one too. Updates are kept: they
+            # are in the history only if the code accepted them.
+            reset_reapply_exclude_types=[ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL],
+        )
+        # If only the answer is lost, the messages are out of the history already, and who gives up
+        # loses them. A second reset does no harm, as it leads to the same task.
+        for left in reversed(range(LOOKS)):
+            try:
+                with self._server.translated():
+                    await client.workflow_service.reset_workflow_execution(asked)
+            except ServiceUnavailable:
+                if not left:
+                    raise
+                await asyncio.sleep(PAUSE_S)
+            else:
+                return
 
     async def _send(self, run: str, sent: Sent, request: str) -> None:
         client = await self._server.client()

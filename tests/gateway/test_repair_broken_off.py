@@ -134,6 +134,24 @@ async def test_a_server_that_is_away_for_a_moment_costs_no_message() -> None:
     assert server.kept == MESSAGES
 
 
+async def test_a_reset_whose_answer_is_lost_costs_no_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, asked = Server(after_reset=RUN), list[str]()
+    reset = server.reset_workflow_execution
+
+    async def unheard(request: ResetWorkflowExecutionRequest) -> None:
+        asked.append(request.request_id)
+        if len(asked) == 1:
+            await reset(request)
+            raise ServiceUnavailable("The server is away.")
+
+    monkeypatch.setattr(server, "reset_workflow_execution", unheard)
+    await _repair(server)
+    assert server.kept == MESSAGES
+    assert asked == [asked[0]] * 2, "the server can tell that it is the same"
+
+
 async def test_messages_that_cannot_be_sent_again_are_named() -> None:
     def on_send(name: str) -> None:
         if name == "poison":
