@@ -29,10 +29,11 @@ async def release_ended(
     cannot be removed stays, and is tried again the next time.
     """
     gone: list[str] = []
-    for run in await workspaces.runs():
+    for run, made in (await workspaces.runs()).items():
         row = await records.run(run)
-        # A deleted run has no row.
-        due = row is None or (row.ended_at is not None and row.ended_at <= now - KEPT)
+        # A deleted run has no row, and neither has one whose folder was made a moment ago.
+        unused = made if row is None else row.ended_at
+        due = unused is not None and unused <= now - KEPT
         if due and await released(workspaces, run):
             gone.append(run)
     await workspaces.remove_unfinished()

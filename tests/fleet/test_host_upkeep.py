@@ -11,7 +11,7 @@ import pytest
 from waiting import eventually
 
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.adapters.workspaces.local import LocalWorkspaces, host_id
+from perdure.adapters.workspaces.local import NOTE, LocalWorkspaces, host_id
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.run.status import StoredRun
 from perdure.fleet.host_upkeep import look_after_folders, release_ended
@@ -28,7 +28,7 @@ async def stores(tmp_path: Path) -> AsyncGenerator[Stores]:
 
 @pytest.fixture
 async def workspaces(stores: Stores, tmp_path: Path) -> LocalWorkspaces:
-    """Folders of a run that is open, of two that have ended, and of one that was deleted."""
+    """Folders of an open run, two ended ones, a deleted one, and one whose row is not there yet."""
     made = LocalWorkspaces(tmp_path / "work", stores.blobs)
     for run, ended in (
         ("open", None),
@@ -47,17 +47,18 @@ async def workspaces(stores: Stores, tmp_path: Path) -> LocalWorkspaces:
             spec="{}",
         )
         await stores.records.put_run(row)
-    for run in ("open", "ended", "ended-just-now", "deleted"):
+    for run in ("open", "ended", "ended-just-now", "deleted", "begun"):
         await made.prepare(run=run, source=None, writable=True)
+    long_ago = (NOW - timedelta(hours=2)).timestamp()
+    os.utime(made._place("deleted") / NOTE, (long_ago, long_ago))
     return made
 
 
 async def test_folders_of_runs_that_ended_long_ago_go(
     stores: Stores, workspaces: LocalWorkspaces
 ) -> None:
-    assert sorted(await workspaces.runs()) == ["deleted", "ended", "ended-just-now", "open"]
     assert await release_ended(workspaces, stores.records, now=NOW) == ["deleted", "ended"]
-    assert sorted(await workspaces.runs()) == ["ended-just-now", "open"]
+    assert sorted(await workspaces.runs()) == ["begun", "ended-just-now", "open"]
     assert await release_ended(workspaces, stores.records, now=NOW) == []
 
 
@@ -96,7 +97,7 @@ async def test_a_folder_that_cannot_be_removed_does_not_keep_the_next(
 
     monkeypatch.setattr(workspaces, "release", fails)
     assert await release_ended(workspaces, stores.records, now=NOW) == ["ended"]
-    assert sorted(await workspaces.runs()) == ["deleted", "ended-just-now", "open"]
+    assert sorted(await workspaces.runs()) == ["begun", "deleted", "ended-just-now", "open"]
 
 
 def test_a_host_keeps_its_id_and_no_two_have_one(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def _tree(root: str) -> list[str]:
 
 
 class NoFolders:
-    async def runs(self) -> list[str]:
-        return []
+    async def runs(self) -> dict[str, datetime]:
+        return {}
 
     async def release(self, *, run: str) -> None:
         del run

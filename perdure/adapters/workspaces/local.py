@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -211,10 +212,8 @@ class LocalWorkspaces:
         async with self._locked(place):
             await self._discard(place)
 
-    async def runs(self) -> list[str]:
-        places = await asyncio.to_thread(lambda: sorted(self._home.glob(f"*/{NOTE}")))
-        notes = [_read(place) for place in places]
-        return [note.run for note in notes if note is not None]
+    async def runs(self) -> dict[str, datetime]:
+        return await asyncio.to_thread(_noted, self._home)
 
     async def remove_unfinished(self) -> None:
         """Remove folders that killed processes left half made, and locks of removed folders."""
@@ -342,6 +341,16 @@ def _read(note: Path) -> WorkingFolder | None:
         return WorkingFolder.model_validate_json(note.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def _noted(home: Path) -> dict[str, datetime]:
+    """When each run's folder below this one was made, or was given another base."""
+    found: dict[str, datetime] = {}
+    for place in sorted(home.glob(f"*/{NOTE}")):
+        if (note := _read(place)) is not None:
+            with suppress(FileNotFoundError):  # it was removed a moment ago
+                found[note.run] = datetime.fromtimestamp(place.stat().st_mtime, UTC)
+    return found
 
 
 def _require_all(source: str | None, missing: Sequence[str]) -> None:

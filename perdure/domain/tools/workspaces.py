@@ -1,6 +1,8 @@
 """The port to working copies: a run never writes into the user's own folder."""
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Protocol
 
 from perdure.domain.foundation.base import FrozenModel
@@ -99,8 +101,8 @@ class Workspaces(Protocol):
         """
         ...
 
-    async def runs(self) -> list[str]:
-        """The runs that have a working folder on this host."""
+    async def runs(self) -> Mapping[str, datetime]:
+        """The runs that have a working folder on this host, each with the time it was made."""
         ...
 
     async def release(self, *, run: str) -> None:

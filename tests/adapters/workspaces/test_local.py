@@ -327,7 +327,7 @@ async def test_a_folder_that_a_program_made_deep_is_stored_and_released(tmp_path
         tree = await manifest(blobs, (await workspaces.snapshot(run="r1", root=root)).tree)
         assert set(tree) == {"work.txt"}
         await workspaces.release(run="r1")
-        assert await workspaces.runs() == []
+        assert await workspaces.runs() == {}
         assert not Path(root).exists()
 
 
