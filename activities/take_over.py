@@ -142,7 +142,7 @@ class TakeOver:
         # The new execution does not know the children of the old one, and they go on spending.
         newest, orphans = await self._orphans(step, await children_started(step.run, current))
         rows = await self._journal.tree(root=step.root, run=step.run)
-        calls = await self._records.drop_records(step.run, after=step.records, execution=current)
+        dropped = await self._records.drop_records(step.run, after=step.records)
         if row is not None and row.ended_at is not None:
             # Only the end that was read: `perdure retry` may reopen the run at this moment.
             await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
@@ -150,7 +150,7 @@ class TakeOver:
             booked=booked(one for one in rows if not _held(one, step.held, current)),
             orphans=orphans,
             children=first_free(step.children, newest),
-            tool_calls=calls,
+            tool_calls=dropped - step.dropped_calls,
         )
 
     async def _orphans(

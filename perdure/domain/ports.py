@@ -179,12 +179,12 @@ class RecordStore(Protocol):
         """Write iteration record `index` (from 1) of a run as JSON text; a repeat replaces it."""
         ...
 
-    async def drop_records(self, run: str, *, after: int, execution: str) -> int:
+    async def drop_records(self, run: str, *, after: int) -> int:
         """Forget the records above an index.
 
         Returns:
-            the tool calls in all records of the run that this execution dropped, so that a repeat
-            gives the same.
+            the tool calls in all records of the run that were ever dropped, so that a repeat gives
+            the same.
         """
         ...
 

@@ -35,3 +35,8 @@ async def test_an_answer_that_was_lost_is_given_again(
     first = await ActivityEnvironment().run(taking.take_over, step)
     again = await ActivityEnvironment().run(taking.take_over, step)
     assert (first.tool_calls, again) == (20, first)
+    # A life that begins after this one took over has counted these calls, another has not.
+    step = step.model_copy(update={"before": "newer", "records": 0})
+    counted = step.model_copy(update={"dropped_calls": 20})
+    told = [await ActivityEnvironment().run(taking.take_over, one) for one in (step, counted)]
+    assert [one.tool_calls for one in told] == [30, 10]

@@ -328,6 +328,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "before": "required",
             "children": 0,
             "records": 0,
+            "dropped_calls": 0,
             "held": [],
             "count_cache_reads": False,
         },

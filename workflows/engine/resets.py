@@ -87,6 +87,7 @@ class Resets:
                 before=_before(),
                 children=state.children_started,
                 records=state.record_count,
+                dropped_calls=state.dropped_calls,
                 held=tuple(state.budget.reserved),
                 count_cache_reads=state.budget.limits.count_cache_reads,
             ),

@@ -1,7 +1,6 @@
 """Run rows, iteration records and small registries; every write may be repeated."""
 
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -50,8 +49,7 @@ from perdure.domain.turns.records import IterationRecord
 _Value = str | int | datetime | None
 INSTALLATION_BYTES = 4
 WORKSPACE_BYTES = 4
-# Iterations count from 1. In front of them stands a sum over those that were dropped: their tool
-# calls, and the execution that dropped them.
+# Iterations count from 1. In front of them stand the tool calls of all that were dropped.
 DROPPED = 0
 # A use is noted once a minute at most, so that many starts in one folder do not all write it.
 USE_NOTED_AFTER = timedelta(minutes=1)
@@ -226,20 +224,18 @@ class SqlRecords:
         row = {"run": run, "position": index, "record": record}
         await self._database.write_whole(lambda connection: _done(connection, self._record, row))
 
-    async def drop_records(self, run: str, *, after: int, execution: str) -> int:
-        own = iterations.c.run == run
-        later = and_(own, iterations.c.position > after)
-        noted = and_(own, iterations.c.position == DROPPED)
+    async def drop_records(self, run: str, *, after: int) -> int:
+        own, place = iterations.c.run == run, iterations.c.position
+        later = and_(own, place > after)
 
         def dropped(connection: Connection) -> int:
             # One after the other: two at a time would each count the same records.
             self._database.hold(connection, f"records {run}")
-            note = _tool_calls(connection, noted).get(execution, 0)
-            calls = note + sum(_tool_calls(connection, later).values())
+            calls = _tool_calls(connection, and_(own, or_(place > after, place == DROPPED)))
             connection.execute(delete(iterations).where(later))
             if calls:
                 # A whole record, since earlier versions read this row as one.
-                record = IterationRecord(index=DROPPED, tool_calls=calls, origin=execution)
+                record = IterationRecord(index=DROPPED, tool_calls=calls)
                 row = {"run": run, "position": DROPPED, "record": record.model_dump_json()}
                 connection.execute(self._record, row)
             return calls
@@ -303,13 +299,9 @@ def _done(
     connection.execute(statement, row)
 
 
-def _tool_calls(connection: Connection, wanted: ColumnElement[bool]) -> Counter[str | None]:
-    """The tool calls in some records, by the origin of the record."""
-    calls = Counter[str | None]()
-    for text in connection.scalars(select(iterations.c.record).where(wanted)):
-        record = read(IterationRecord, text)
-        calls[record.origin] += record.tool_calls
-    return calls
+def _tool_calls(connection: Connection, wanted: ColumnElement[bool]) -> int:
+    texts = connection.scalars(select(iterations.c.record).where(wanted))
+    return sum(read(IterationRecord, text).tool_calls for text in texts)
 
 
 def _savings(run: StoredRun) -> dict[str, _Value] | None:

@@ -148,6 +148,7 @@ def fork_of(
             # The runs below the other run, with their spend and their questions, stay with it.
             "children": [],
             "children_started": 0,
+            "dropped_calls": 0,
             "by_child": {},
             "models_used": [],
             "forked_from": origin,

@@ -85,6 +85,7 @@ class LoopState(BaseModel):
     children_started: int = 0
     records: list[IterationRecord] = []
     record_count: int = 0
+    dropped_calls: int = 0
     findings_given: int = 0
     last: Mark | None = None
     best: Mark | None = None

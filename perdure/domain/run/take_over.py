@@ -31,6 +31,7 @@ class TakeOverRequest(ActivityMessage):
         before: the execution that was reset, whose steps may still be at work.
         children: the number of the newest child that this life knows.
         records: the index of the newest record that this life knows.
+        dropped_calls: tool calls of dropped records that this life has counted.
         held: keys of reservations: steps in flight and open children, which are settled later.
         count_cache_reads: how the budget of the run counts tokens.
     """
@@ -40,6 +41,7 @@ class TakeOverRequest(ActivityMessage):
     before: str
     children: int = 0
     records: int = 0
+    dropped_calls: int = 0
     held: tuple[str, ...] = ()
     count_cache_reads: bool = False
 
@@ -62,7 +64,7 @@ class TakeOverReport(ActivityMessage):
         booked: what the run and all below it spent, without what is still held.
         orphans: children of older lives; nothing below them may spend any more.
         children: the number after which children of this life are numbered.
-        tool_calls: calls in iterations that are done again.
+        tool_calls: calls in iterations that were dropped, and that this life has not counted.
     """
 
     ended: str | None = None
@@ -114,6 +116,7 @@ def take_over(state: LoopState, report: TakeOverReport) -> dict[str, object]:
     # After the orphans, not before: what the journal says has their calls already.
     state.by_phase, state.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
     state.children_started = max(state.children_started, report.children)
+    state.dropped_calls += report.tool_calls
     state.budget = state.budget.model_copy(update={"spent": _spent(state, report)})
     spent = state.budget.spent
     return {

@@ -168,13 +168,13 @@ async def test_who_drops_records_again_is_told_the_same_tool_calls(records: SqlR
         return [IterationRecord.model_validate_json(text).index for text in found]
 
     await put(1, 2, 3)
-    both = [records.drop_records("r", after=1, execution="second") for _ in range(2)]
+    both = [records.drop_records("r", after=1) for _ in range(2)]
     assert await asyncio.gather(*both) == [20, 20]
     assert await kept() == [1]
     await put(2)
-    assert await records.drop_records("r", after=1, execution="second") == 30
+    assert await records.drop_records("r", after=1) == 30
     await put(2)
-    assert await records.drop_records("r", after=0, execution="third") == 20
+    assert await records.drop_records("r", after=0) == 50
     assert await kept() == []
 
 

@@ -49,6 +49,7 @@ def test_spend_is_that_of_all_lives() -> None:
     spent = core.budget.spent
     assert (spent.tokens, spent.model_calls, spent.cost_usd) == (500, 3, Decimal(1))
     assert (spent.iterations, spent.tool_calls) == (4, 5), "what is done again was done before too"
+    assert core.dropped_calls == 3, "the next life that goes on from here counts them no more"
     assert core.by_model == {"m": SpendSlice(calls=3)}
     assert told == {"tokens": 490, "cost_usd": "1", "ended": None}
 
