@@ -242,8 +242,9 @@ def _among(task: Fields, given: Fields) -> Fields:
         if name not in task:
             continue  # written in a short form, which stands in the task under another name
         block = task[name]
-        both = isinstance(block, dict) and isinstance(value, dict)
-        found[name] = _among(block, value) if both else block  # type: ignore[arg-type]
+        if isinstance(block, dict) and isinstance(value, dict):
+            block = _among(block, value)
+        found[name] = block
     return found
 
 
