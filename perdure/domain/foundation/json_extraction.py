@@ -145,6 +145,7 @@ DEEPEST = 60
 LEFT_OUT = "[… nested too deeply …]"
 
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
+_BRACKET = re.compile(r"[\[{]")
 _CLOSING = {"{": "}", "[": "]"}
 _DECODER = strict_decoder()
 # As floats, because Python's `int` refuses a text of more than 4,300 digits.
@@ -161,6 +162,16 @@ class Found:
 
     fields: dict[str, JsonValue]
     cut: bool = False
+    refused: str = ""
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundList:
+    """A JSON list in a text, with its position; `refused` as of an object."""
+
+    items: tuple[JsonValue, ...]
     refused: str = ""
     start: int = field(default=0, compare=False)
     end: int = field(default=0, compare=False)
@@ -186,6 +197,31 @@ def all_objects(text: str) -> tuple[Found, ...]:
     }
     others = (found for found in _objects(text) if found.start not in fenced)
     return (*fenced.values(), *others)
+
+
+def all_lists(text: str) -> tuple[FoundList, ...]:
+    """The JSON lists of a text that lie in no other list or object, with those that are refused."""
+    text = text[:MOST_CHARACTERS]
+    found: list[FoundList] = []
+    at = _BRACKET.search(text)
+    for _ in range(MOST_STARTS):
+        if at is None:
+            break
+        start = at.start()
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except RefusedJson as error:
+            value, end = [], _end_of(text, start)
+            if text[start] == "[":
+                found.append(FoundList((), refused=str(error), start=start, end=end))
+        except (ValueError, RecursionError):
+            value, end = {}, start + 1
+        else:
+            if isinstance(value, list):
+                items = tuple(storable(one) for one in value)
+                found.append(FoundList(items, start=start, end=end))
+        at = _BRACKET.search(text, end)
+    return tuple(found)
 
 
 def object_at(text: str, start: int) -> Found | None:

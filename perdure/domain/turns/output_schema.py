@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.json_extraction import RefusedJson, all_objects, read_json, storable
+from perdure.domain.foundation.json_extraction import (
+    FoundList,
+    RefusedJson,
+    all_lists,
+    all_objects,
+    read_json,
+    storable,
+)
 from perdure.domain.llm.structured_replies import BadReply, flaw
 
 OutputSchema = dict[str, JsonValue]
@@ -55,7 +62,7 @@ def in_words(problems: Sequence[str]) -> tuple[str, ...]:
 
 
 def given_in(text: str, schema: Mapping[str, JsonValue]) -> Given | BadReply:
-    """The one JSON value of an answer: the whole of it, in a fence, or an object between words."""
+    """The one JSON value of an answer: the whole of it, in a fence, or between words."""
     whole = _read(text)
     if whole is not None:
         return whole
@@ -63,15 +70,40 @@ def given_in(text: str, schema: Mapping[str, JsonValue]) -> Given | BadReply:
     values = [found for found in fenced if found is not None]
     if values:
         return _only(values)
-    objects = [found for found in all_objects(text) if found.fields or found.refused]
-    for found in objects:
-        if problem := flaw(found):
-            return BadReply((problem,))
-    if objects:
-        return _only([Given(dict(found.fields)) for found in objects])
+    between = _between_words(text, schema)
+    if between:
+        return _only(between)
     if schema.get("type") == "string" and text.strip():
         return Given(text.strip())
     return BadReply(("the reply holds no JSON",))
+
+
+def _between_words(text: str, schema: Mapping[str, JsonValue]) -> list[Given | BadReply]:
+    """The values among words: objects, and the lists that the schema may mean."""
+    lists = [found for found in all_lists(text) if _may_be_meant(found, schema)]
+    objects = [
+        found
+        for found in all_objects(text)
+        if (found.fields or found.refused)
+        and not any(outer.start < found.start < outer.end for outer in lists)
+    ]
+    flaws = [problem for found in objects if (problem := flaw(found))]
+    flaws += [f"The reply cannot be read: {found.refused}." for found in lists if found.refused]
+    if flaws:
+        return [BadReply((flaws[0],))]
+    return [
+        *(Given(list(found.items)) for found in lists),
+        *(Given(dict(found.fields)) for found in objects),
+    ]
+
+
+def _may_be_meant(found: FoundList, schema: Mapping[str, JsonValue]) -> bool:
+    # Words hold brackets of their own, such as `[1]` at a quotation: unless the schema asks for a
+    # list, only one of objects is taken for an answer.
+    kinds = schema.get("type")
+    if kinds is None:
+        return any(isinstance(item, dict) for item in found.items)
+    return kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
 
 
 def _only(found: Sequence[Given | BadReply]) -> Given | BadReply:

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.turns.output_schema import Given, given_in, in_words, schema_prompt
@@ -56,6 +57,44 @@ def test_what_is_no_value_says_why(text: str, why: str) -> None:
 def test_plain_words_are_a_value_where_a_text_is_wanted() -> None:
     assert given_in(" plain words ", {"type": "string"}) == Given("plain words")
     assert given_in('"said so"', {"type": "string"}) == Given("said so")
+
+
+LIST = {"type": "array"}
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        pytest.param('Risks:\n[{"a": 1}, {"a": 2}]\nDone.', LIST, [{"a": 1}, {"a": 2}], id="two"),
+        pytest.param('Risks: [{"a": 1}]', LIST, [{"a": 1}], id="one"),
+        pytest.param("[1, 2]\nDone.", LIST, [1, 2], id="numbers"),
+        pytest.param("None: [].", LIST, [], id="empty"),
+        pytest.param("[see](x) [[1], [2]]", LIST, [[1], [2]], id="a link and lists in a list"),
+        pytest.param('So: [{"a": 1}]', {"type": ["object", "array"]}, [{"a": 1}], id="either"),
+        pytest.param('So: [{"a": 1}]', {}, [{"a": 1}], id="anything"),
+        pytest.param('By [1]: {"a": [1]}', {}, {"a": [1]}, id="a quotation beside an object"),
+        pytest.param('So: [{"a": 1}]', OBJECT, {"a": 1}, id="an object is wanted"),
+    ],
+)
+def test_a_list_between_words_is_read_where_it_may_be_meant(
+    text: str, schema: dict[str, JsonValue], value: JsonValue
+) -> None:
+    assert given_in(text, schema) == Given(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param("[1] or [2]", "2 JSON values that differ", id="two"),
+        pytest.param("so: [NaN]", "does not know", id="no number"),
+        pytest.param('so: [{"a": 1, "a": 2}]', "given twice", id="a name twice"),
+        pytest.param('so: [1] and {"a": 1, "a": 2}', "given twice", id="a refused object beside"),
+    ],
+)
+def test_a_list_that_is_no_value_says_why(text: str, why: str) -> None:
+    found = given_in(text, LIST)
+    assert isinstance(found, BadReply)
+    assert why in found.problems[0]
 
 
 @given(VALUES)
