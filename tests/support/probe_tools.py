@@ -72,6 +72,17 @@ def fail(text: str) -> str:
     raise ValueError(text)
 
 
+@tool(name="probe.put", access="write", idempotent=True)
+def put(context: ToolContext, text: str) -> str:
+    """Keep a text, and say the same of each.
+
+    Args:
+        text: anything.
+    """
+    _note(context, f"put {text}")
+    return "done"
+
+
 @tool(name="probe.slow", access="execute", timeout_s=0.2)
 async def slow() -> str:
     """Never end by itself."""

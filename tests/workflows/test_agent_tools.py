@@ -145,6 +145,17 @@ async def test_a_tool_that_brings_nothing_new_asks_a_person_and_then_ends(
     ]
 
 
+@pytest.mark.long
+async def test_a_tool_that_changes_something_may_say_the_same_each_time(
+    probe: Installation,
+) -> None:
+    asked = [calls(call("probe.put", text=str(index))) for index in range(6)]
+    wanted = task(tools=FULL, agent={"tool_loop": LEVELS})
+    result = await probe.run(wanted, script(*asked, DONE))
+    assert (result.outcome, result.tools_used) == ("accepted", {"probe.put": 6})
+    assert [block.text for block in await results(probe, result)] == ["done"] * 6
+
+
 @pytest.mark.parametrize(
     ("choice", "expected"), [("accept", "accepted/approved"), ("stop", "stopped/stopped")]
 )

@@ -5,14 +5,22 @@ from collections.abc import Sequence
 from temporalio import workflow
 
 from perdure.activities.tool_calls import CallTool, CheckCall
+from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import CheckCallReport
-from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy
+from perdure.domain.turns.tool_call_rules import (
+    PlannedCall,
+    ToolCounters,
+    ToolPolicy,
+    times_returned,
+)
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.turn_policy import TurnPolicy
+
+CHANGES_SAY_THE_SAME = "tools that change something may say the same each time"
 
 CHANGES = frozenset({"write", "execute"})
 # Errors after which the tool may have run, although there is no result of it.
@@ -130,6 +138,16 @@ class ToolCallSteps:
             (term for term in self.run.state.terms if term.name == entry.call.name),
             ToolPolicy(name=entry.call.name),
         )
+
+    def counts_result(self, entry: PlannedCall, result: BlobRef, tallies: ToolCounters) -> bool:
+        """Whether a result as before says that a call brought nothing new."""
+        term = self.terms_of(entry)
+        if term.repeat_exempt or term.brings_news:
+            return not term.repeat_exempt
+        # Only a second such result raises a count, so only then is the patch asked.
+        if not times_returned(tallies, entry.call.name, result.hash):
+            return True
+        return not workflow.patched(CHANGES_SAY_THE_SAME)
 
 
 def newest_tree(ended: Sequence[Completed[ToolCallReport] | StepFailed]) -> str | None:

@@ -341,7 +341,7 @@ class ToolCalls:
         note = settled.note
         if settled.ref is not None:
             callrules.note_number(state.tallies, entry.call.name, settled.number)
-        if settled.ref is not None and not self.calls.terms_of(entry).repeat_exempt:
+        if settled.ref is not None and self.calls.counts_result(entry, settled.ref, state.tallies):
             warning = callrules.note_result(
                 state.tallies, entry, result_hash=settled.ref.hash, max_repeat=turns.max_tool_repeat
             )

@@ -53,6 +53,14 @@ class ToolPolicy(FrozenModel):
     tags: tuple[str, ...] = ()
     activity: ActivityTarget | None = None
 
+    @property
+    def brings_news(self) -> bool:
+        """Whether its result is what it is called for: one as before is then a sign of a loop.
+
+        A tool that changes something says "done" each time, and each call of it is of use.
+        """
+        return self.access in {"read", "network"}
+
 
 CallVerdict = Literal["run", "approve", "ask", "repeat", "illegal", "unreadable"]
 
@@ -145,17 +153,22 @@ def plan_calls(
     )
 
 
+def times_returned(tallies: ToolCounters, name: str, result_hash: str) -> int:
+    """How often a tool has returned a result."""
+    return tallies.results.get(signature(name, result_hash), 0)
+
+
 def note_result(
     tallies: ToolCounters, planned: PlannedCall, *, result_hash: str, max_repeat: int
 ) -> str | None:
     """Count a result; returns a warning when a tool keeps returning the same one.
 
     A call adds to its tool's volume once, whether its arguments or its result were seen before.
+    Only for tools whose term `brings_news`.
     """
     name = planned.call.name
-    key = signature(name, result_hash)
-    seen = tallies.results.get(key, 0)
-    tallies.results = _counted(tallies.results, key)
+    seen = times_returned(tallies, name, result_hash)
+    tallies.results = _counted(tallies.results, signature(name, result_hash))
     if seen and not planned.repeated:
         tallies.volume[name] = tallies.volume.get(name, 0) + 1
     if seen + 1 > max_repeat and not planned.repeated:

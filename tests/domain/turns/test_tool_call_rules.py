@@ -202,6 +202,14 @@ def test_thirty_different_useful_calls_are_fine():
     assert volume_level(tallies, ToolLoopLevels()) is None
 
 
+@pytest.mark.parametrize(
+    ("access", "brings_news"),
+    [("read", True), ("network", True), ("write", False), ("execute", False)],
+)
+def test_a_result_as_before_counts_only_for_tools_that_change_nothing(access, brings_news):
+    assert ToolPolicy(name="any", access=access).brings_news is brings_news
+
+
 def test_blocked_calls_count_for_the_volume():
     tallies = ToolCounters()
     for _ in range(11):
