@@ -4,7 +4,6 @@ The same is done for each redirect.
 """
 
 import asyncio
-import codecs
 import dataclasses
 import socket
 import zlib
@@ -84,7 +83,7 @@ def as_text(body: bytes, *, content_type: str) -> str:
     media = media.strip().lower() or "text/html"
     if not media.startswith(TEXTS) and not media.endswith(TEXT_SUFFIXES):
         raise ToolFailure(f"The page is {media[:80]}, which is not text.", reason="not_text")
-    text = body.decode(_charset(parameters), "replace").replace("\0", "")
+    text = _decoded(body, parameters).replace("\0", "")
     if media not in PAGES:
         return text
     try:
@@ -107,14 +106,19 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
             )
 
 
+def _decoded(body: bytes, parameters: str) -> str:
+    try:
+        return body.decode(_charset(parameters), "replace")
+    except (LookupError, ValueError):
+        # Besides unknown names: Python's codecs for strings (`rot13`) and for host names (`idna`).
+        return body.decode("utf-8", "replace")
+
+
 def _charset(parameters: str) -> str:
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
-            try:
-                return codecs.lookup(value.strip().strip("\"'")).name
-            except (LookupError, ValueError):
-                return "utf-8"
+            return value.strip().strip("\"'")
     return "utf-8"
 
 
