@@ -4,10 +4,12 @@ The same is done for each redirect.
 """
 
 import asyncio
+import codecs
 import dataclasses
 import socket
 import zlib
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urljoin
@@ -49,6 +51,9 @@ HEADERS = {
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
+# Codecs of Python that no page uses: the first takes quadratic time, and with the others plain
+# letters can become lone surrogates, which nothing can write as UTF-8.
+NO_CHARSETS = frozenset({"punycode", "utf-7", "unicode-escape", "raw-unicode-escape"})
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
@@ -107,11 +112,12 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
 
 
 def _decoded(body: bytes, parameters: str) -> str:
-    try:
-        return body.decode(_charset(parameters), "replace")
-    except (LookupError, ValueError):
-        # Besides unknown names: Python's codecs for strings (`rot13`) and for host names (`idna`).
-        return body.decode("utf-8", "replace")
+    with suppress(LookupError, ValueError):
+        # Unknown names raise these, and Python's codecs for strings (`rot13`) and host names too.
+        codec = codecs.lookup(_charset(parameters)).name
+        if codec.replace("_", "-") not in NO_CHARSETS:
+            return body.decode(codec, "replace")
+    return body.decode("utf-8", "replace")
 
 
 def _charset(parameters: str) -> str:
