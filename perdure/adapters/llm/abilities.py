@@ -39,6 +39,9 @@ _FAMILIES = {
     "claude-opus-4-2025": _EXTENDED,
     "claude-sonnet-4-0": _EXTENDED,
     "claude-sonnet-4-2025": _EXTENDED,
+    # The price list calls them so on Vertex AI; the first is also Opus 4.1.
+    "claude-4-opus": _EXTENDED,
+    "claude-4-sonnet": _EXTENDED,
     "claude-sonnet-4-5": _EXTENDED,
     "claude-haiku-4-5": _EXTENDED,
     "claude-opus-4-5": Abilities(thinking=_TOKENS, effort=("low", "medium", "high")),
@@ -64,6 +67,8 @@ MAX_OUTPUT = {
     "claude-3-7-": 64_000,
     "claude-opus-4-0": 32_000,
     "claude-opus-4-1": 32_000,
+    "claude-opus-4-2025": 32_000,
+    "claude-4-opus": 32_000,
     "claude-v1": 4_096,
 }
 

@@ -20,6 +20,24 @@ def test_the_longest_start_of_a_name_decides(model: str, thinking: tuple[str, ..
     assert abilities_of(model).thinking == thinking
 
 
+@pytest.mark.parametrize(
+    ("model", "max_output"),
+    [
+        ("claude-opus-4-20250514", 32_000),
+        ("bedrock:us.anthropic.claude-opus-4-20250514-v1:0", 32_000),
+        ("bedrock:us.anthropic.claude-opus-4-1-20250805-v1:0", 32_000),
+        ("vertex:claude-opus-4@20250514", 32_000),
+        ("vertex:claude-opus-4-1@20250805", 32_000),
+        ("bedrock:us.anthropic.claude-sonnet-4-20250514-v1:0", 64_000),
+        ("vertex:claude-sonnet-4@20250514", 64_000),
+    ],
+)
+def test_a_model_takes_the_same_in_every_cloud(model: str, max_output: int) -> None:
+    card = ModelPrices().card(model)
+    assert card is not None
+    assert (card.max_output, card.thinking, card.effort) == (max_output, ("off", "tokens"), ())
+
+
 @pytest.mark.parametrize("model", [*NEWEST.values(), "somebody-elses"])
 def test_what_came_later_is_left_open(model: str) -> None:
     assert abilities_of(model) == Abilities()
