@@ -94,6 +94,8 @@ _LINE = re.compile(
     r"^(?P<path>[^\s:][^:\n]*):(?P<row>\d+)(?::\d+)?:?\s+(?P<said>\S.*)$", re.MULTILINE
 )
 _CODE = re.compile(r"^(?P<code>[A-Z]+\d+)\b")
+_NOTE = re.compile(r"(note|info|information|hint|help)\s*:", re.IGNORECASE)
+_SHELLCHECK = re.compile(r"\[SC\d+\]$")
 _TOTAL = re.compile(r"^Found (\d+) errors?\b", re.MULTILINE)
 
 
@@ -184,19 +186,23 @@ def _json(text: str) -> list[Remark] | None:
 
 
 def _lines(text: str) -> list[Remark] | None:
-    found = [
-        Remark(_level(match["said"]), match["said"], f"{match['path']}:{match['row']}")
-        for match in _LINE.finditer(text)
+    found = list(_LINE.finditer(text))
+    remarks = [
+        Remark(level, match["said"], f"{match['path']}:{match['row']}")
+        for match in found
+        if (level := _level(match["said"])) is not None
     ]
-    if found:
-        return found
-    total = _TOTAL.search(text)
+    total = None if remarks else _TOTAL.search(text)
     if total:
         return [Remark("error", "an error that is not listed", "")] * min(int(total[1]), 1_000)
-    return None
+    return remarks if found else None
 
 
-def _level(said: str) -> Level:
+def _level(said: str) -> Level | None:
+    """How bad a complaint is; None for a note, which only explains another or informs."""
+    if _NOTE.match(said):
+        # ShellCheck calls its lesser complaints notes, as no other level of gcc is left for them.
+        return "warning" if _SHELLCHECK.search(said) else None
     if re.match(r"(error|fatal)\b", said, re.IGNORECASE):
         return "error"
     if re.match(r"warn(ing)?\b", said, re.IGNORECASE):

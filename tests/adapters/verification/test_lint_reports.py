@@ -17,8 +17,15 @@ FLAKE8 = """./calc.py:1:1: F401 'os' imported but unused
 ./calc.py:9:1: W391 blank line at end of file
 """
 MYPY = """calc.py:3: error: Incompatible return value type  [return-value]
+calc.py:3: note: Perhaps you forgot a return statement?
 calc.py:4: warning: unused 'type: ignore' comment
 Found 1 error in 1 file (checked 1 source file)
+"""
+GCC = """a.c:3:5: warning: unused variable 'x' [-Wunused-variable]
+a.c:1:9: note: expanded from macro 'X'
+"""
+SHELLCHECK = """a.sh:2:1: warning: x appears unused. [SC2034]
+a.sh:3:6: note: Double quote to prevent globbing. [SC2086]
 """
 RUFF_FULL = "F401 [*] `os` imported but unused\n --> calc.py:1:8\n\nFound 2 errors.\n"
 
@@ -66,6 +73,30 @@ def remark(level: str, said: str, location: str) -> Remark:
                 remark("warning", "warning: unused 'type: ignore' comment", "calc.py:4"),
             ],
             id="mypy",
+        ),
+        pytest.param(
+            GCC,
+            [remark("warning", "warning: unused variable 'x' [-Wunused-variable]", "a.c:3")],
+            id="gcc",
+        ),
+        pytest.param(
+            SHELLCHECK,
+            [
+                remark("warning", "warning: x appears unused. [SC2034]", "a.sh:2"),
+                remark("warning", "note: Double quote to prevent globbing. [SC2086]", "a.sh:3"),
+            ],
+            id="shellcheck",
+        ),
+        pytest.param("a.py:3: note: Revealed type is 'int'\n", [], id="only a note"),
+        pytest.param(
+            "a.py:3: note: x\nFound 1 error in 1 file\n",
+            [remark("error", "an error that is not listed", "")],
+            id="a note, a count",
+        ),
+        pytest.param(
+            "a.md:3: Information is missing\n",
+            [remark("error", "Information is missing", "a.md:3")],
+            id="no note",
         ),
         pytest.param(
             RUFF_FULL, [remark("error", "an error that is not listed", "")] * 2, id="only a count"
