@@ -4,14 +4,19 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-from xml.etree import ElementTree
+from dataclasses import dataclass, field
+from typing import BinaryIO, Literal
+from xml.parsers import expat
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 SHOWN_FAILURES = 10
 LINE_CHARACTERS = 500
+PIECE = 1_000_000
+TAG_CAP = 4_000_000
+# Expat remembers each open tag and each name, so a report of many takes far more memory than bytes.
+DEEPEST = 500
+NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +37,99 @@ class Suite:
     failures: tuple[Failed, ...] = ()
 
 
-def read_junit(report: bytes) -> Suite | None:
-    """The tests of a report in JUnit's XML; None if it is not one."""
-    # Only with a DOCTYPE can entities make a small file huge, and no test program writes one.
-    if b"<!DOCTYPE" in report:
-        return None
+class TooLarge(Exception):
+    """A report that is not read, because it would take too long."""
+
+
+def read_junit(report: BinaryIO) -> Suite | None:
+    """The tests of a report in JUnit's XML; None if it is not one.
+
+    Raises:
+        TooLarge: one of its tags is.
+    """
+    reading, read = _JunitReading(), 0
     try:
-        root = ElementTree.fromstring(report)
-    except (ElementTree.ParseError, LookupError, ValueError):
+        while piece := report.read(PIECE):
+            # In pieces, because other threads only get their turn between them.
+            reading.parser.Parse(piece, False)
+            read += len(piece)
+            # One tag is one piece of work, for which expat keeps all of it.
+            if read - reading.parser.CurrentByteIndex > TAG_CAP:
+                raise TooLarge
+        reading.parser.Parse(b"", True)
+    except (expat.ExpatError, LookupError, ValueError):
         return None
-    if root.tag not in {"testsuites", "testsuite"}:
-        return None
-    passed, failures = 0, list[Failed]()
-    for case in root.iter("testcase"):
-        broken = next((one for one in case if one.tag in {"failure", "error"}), None)
-        if broken is not None:
-            failures.append(_failed(case, broken))
-        elif case.find("skipped") is None:
-            passed += 1
-    return Suite(passed, passed + len(failures), tuple(failures[:SHOWN_FAILURES]))
+    return Suite(reading.passed, reading.passed + reading.failed, tuple(reading.failures))
 
 
-def _failed(case: ElementTree.Element, broken: ElementTree.Element) -> Failed:
-    name, place = case.get("name", "a test"), case.get("file", "")
-    within = place or case.get("classname", "")
-    said = (broken.get("message") or broken.text or "").strip().partition("\n")[0]
-    return Failed(f"{within}::{name}" if within else name, place, said[:LINE_CHARACTERS])
+@dataclass(slots=True)
+class _Case:
+    """A test case while the parser is inside it."""
+
+    about: dict[str, str]
+    depth: int
+    broken: bool = False
+    skipped: bool = False
+    said: list[str] = field(default_factory=list[str])
+
+    def as_failed(self) -> Failed:
+        name, place = self.about.get("name", "a test"), self.about.get("file", "")
+        within = place or self.about.get("classname", "")
+        said = "".join(self.said).strip().partition("\n")[0]
+        return Failed(f"{within}::{name}" if within else name, place, said[:LINE_CHARACTERS])
+
+
+class _JunitReading:
+    """Counts while the parser reads: with what the tests wrote, a report can be very large."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed = 0
+        self.failures: list[Failed] = []
+        self._depth = 0
+        self._names: set[str] = set()
+        self._cases: list[_Case] = []
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self._refuse
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+
+    def _refuse(self, *_: object) -> None:
+        # Only with a DOCTYPE can entities make a small file huge, and no test program writes one.
+        raise ValueError("a report with a DOCTYPE")
+
+    def _start(self, tag: str, about: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1 and tag not in {"testsuites", "testsuite"}:
+            raise ValueError("another format")
+        self._names |= {tag, *about}
+        if self._depth > DEEPEST or len(self._names) > NAMES:
+            raise ValueError("deeper than JUnit's, or with more names")
+        self.parser.CharacterDataHandler = None
+        case = self._cases[-1] if self._cases else None
+        if tag == "testcase":
+            self._cases.append(_Case(about, self._depth))
+        elif case is not None and self._depth == case.depth + 1:
+            if tag in {"failure", "error"} and not case.broken:
+                case.broken = True
+                case.said = [about.get("message", "")]
+                if not case.said[0]:
+                    self.parser.CharacterDataHandler = case.said.append
+            case.skipped = case.skipped or tag == "skipped"
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        self.parser.CharacterDataHandler = None
+        if tag != "testcase":
+            return
+        case = self._cases.pop()
+        if case.broken:
+            self.failed += 1
+            if len(self.failures) < SHOWN_FAILURES:
+                self.failures.append(case.as_failed())
+        elif not case.skipped:
+            self.passed += 1
 
 
 def read_unittest(text: str) -> Suite | None:

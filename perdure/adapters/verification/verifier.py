@@ -11,9 +11,11 @@ from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.sandbox.bubblewrap import WORK
 from perdure.adapters.verification.project_detection import Program, find_linter, find_tests
 from perdure.adapters.verification.reports import (
+    TAG_CAP,
     Failed,
     Remark,
     Suite,
+    TooLarge,
     read_junit,
     read_lint,
     read_unittest,
@@ -36,7 +38,9 @@ from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.evaluation.verifier_ports import CommandRunner
 from perdure.domain.foundation.errors import NotAllowed, ToolFailure
 
-REPORT_CAP = 4_000_000
+LINT_CAP = 4_000_000
+REPORT_MB = 64  # read piece by piece, unlike what a linter writes
+REPORT_CAP = REPORT_MB * 1_000_000
 SHOWN_REMARKS = 10
 LAST_CHARACTERS = 400
 NO_TESTS = 5  # pytest's exit code
@@ -87,10 +91,10 @@ class Verifier:
         if program is None:
             return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING[check.check])])
         # A linter's report could not be read if its middle were cut out.
-        cap = REPORT_CAP if isinstance(check, LintCheck) else OUTPUT_CAP
+        cap = LINT_CAP if isinstance(check, LintCheck) else OUTPUT_CAP
         tested = isinstance(check, TestsCheck)
         if tested:  # removes a report among the files, which is not of this run
-            await asyncio.to_thread(_reported, folder)
+            await asyncio.to_thread(_cleared, folder)
         command = Command(
             argv=program.argv,
             folder=folder,
@@ -102,8 +106,7 @@ class Verifier:
         try:
             ran = await self._commands.run(command)
         except NotAllowed as error:
-            gap = f"could not be checked: {error}"
-            return DimensionScore(name=dimension.name, score=None, source="check", gap=gap)
+            return _unchecked(dimension, str(error))
         if ran.code != 0:
             await asyncio.to_thread(need_room, folder, said=f"{ran.out}\n{ran.err}")
         if ran.code is None:
@@ -114,9 +117,7 @@ class Verifier:
             case CommandCheck():
                 return _of_command(dimension, command, ran)
             case TestsCheck():
-                suite = await asyncio.to_thread(_reported, folder)
-                suite = suite or read_unittest(f"{ran.out}\n{ran.err}")
-                return _of_tests(dimension, command, ran, suite)
+                return await asyncio.to_thread(_of_tests, dimension, command, ran)
             case LintCheck():
                 return _of_lint(dimension, command, ran)
             case _:
@@ -143,20 +144,48 @@ def _of_command(dimension: Dimension, command: Command, ran: Ran) -> DimensionSc
 
 
 def _reported(folder: str) -> Suite | None:
-    """Read and remove the report of the tests; None if there is none."""
+    """Read and remove the report of the tests; None if there is none.
+
+    Raises:
+        TooLarge: it is larger than `REPORT_CAP`, or one of its tags is too long.
+    """
     # Not by its path alone, since a program may have left a link there.
-    with RootedDirectory(folder) as files, files.folder(()) as root:
+    with RootedDirectory(folder) as files:
         try:
             with files.file((TEST_REPORT,)) as report, os.fdopen(os.dup(report), "rb") as stream:
-                suite = read_junit(stream.read(REPORT_CAP))
+                if os.fstat(report).st_size > REPORT_CAP:
+                    raise TooLarge
+                return read_junit(stream)
         except (OSError, ToolFailure):
-            suite = None
-        with suppress(OSError):
-            os.unlink(TEST_REPORT, dir_fd=root)
-    return suite
+            return None
+        finally:
+            _cleared(folder)
 
 
-def _of_tests(
+def _cleared(folder: str) -> None:
+    with RootedDirectory(folder) as files, files.folder(()) as root, suppress(OSError):
+        os.unlink(TEST_REPORT, dir_fd=root)
+
+
+def _of_tests(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore:
+    try:
+        suite = _reported(command.folder) or read_unittest(f"{ran.out}\n{ran.err}")
+    except TooLarge:
+        ended = f"`{command.line}` ended with {_code(ran)}"
+        most = f"{REPORT_MB} MB, {TAG_CAP // 1_000_000} MB of them in one tag"
+        said = f"{ended} and wrote a report that is too large to read (at most {most})"
+        if ran.code == 0:
+            return _scored(dimension, 1.0, [_remark(dimension, 1, said)])
+        return _unchecked(dimension, said)
+    return _of_suite(dimension, command, ran, suite)
+
+
+def _unchecked(dimension: Dimension, why: str) -> DimensionScore:
+    gap = f"could not be checked: {why}"
+    return DimensionScore(name=dimension.name, score=None, source="check", gap=gap[:600])
+
+
+def _of_suite(
     dimension: Dimension, command: Command, ran: Ran, suite: Suite | None
 ) -> DimensionScore:
     if suite is None:
@@ -202,8 +231,7 @@ def _of_lint(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore
         return _scored(dimension, 1.0, [])
     if remarks is None or (not remarks and ran.code != 0):
         said = f"`{command.line}` ended with {_code(ran)} and no report that can be read"
-        gap = f"could not be checked: {said}: {_last(ran)}"
-        return DimensionScore(name=dimension.name, score=None, source="check", gap=gap[:600])
+        return _unchecked(dimension, f"{said}: {_last(ran)}")
     errors = sum(1 for one in remarks if one.level == "error")
     warnings = len(remarks) - errors
     worst = sorted(remarks, key=lambda one: one.level != "error")[:SHOWN_REMARKS]

@@ -1,8 +1,10 @@
 """Reports of test programs, as the programs write them."""
 
+from io import BytesIO
+
 import pytest
 
-from perdure.adapters.verification.reports import Failed, read_junit, read_unittest
+from perdure.adapters.verification.reports import Failed, TooLarge, read_junit, read_unittest
 
 PYTEST = b"""<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests">
 <testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4" time="0.240">
@@ -26,6 +28,12 @@ NODE = b"""<?xml version="1.0" encoding="utf-8"?>
 		</failure>
 	</testcase>
 	<!-- tests 2 -->
+</testsuites>"""
+NESTED = b"""<testsuites><testsuite><testsuite>
+<testcase name="loud"><system-out><![CDATA[<!DOCTYPE html>]]></system-out></testcase>
+<testcase name="twice"><error>first <b>of</b> two</error><failure message="second"/></testcase>
+<testcase name="beside"><properties><failure message="no test"/></properties></testcase>
+</testsuite></testsuite><system-out>&lt;!DOCTYPE html&gt; <!-- <!DOCTYPE html> --></system-out>
 </testsuites>"""
 UNITTEST = """FE.s
 ======================================================================
@@ -59,11 +67,12 @@ FAILED (failures=1, errors=1, skipped=1)
         pytest.param(
             NODE, 1, 2, [Failed("test::bad", "", "[Error [ERR_TEST_FAILURE]: x] {")], id="node",
         ),
+        pytest.param(NESTED, 2, 3, [Failed("twice", "", "first")], id="nested"),
         pytest.param(b"<testsuite tests='0'></testsuite>", 0, 0, [], id="no tests"),
     ],
 )  # fmt: skip
 def test_junit(report: bytes, passed: int, total: int, failures: list[Failed]) -> None:
-    suite = read_junit(report)
+    suite = read_junit(BytesIO(report))
     assert suite is not None
     assert (suite.passed, suite.total, list(suite.failures)) == (passed, total, failures)
 
@@ -76,10 +85,22 @@ def test_junit(report: bytes, passed: int, total: int, failures: list[Failed]) -
         pytest.param(b"<html></html>", id="another format"),
         pytest.param(b"<?xml version='1.0' encoding='none'?><testsuite/>", id="unknown encoding"),
         pytest.param(b"<!DOCTYPE a [<!ENTITY b 'c'>]><testsuite>&b;</testsuite>", id="entities"),
+        pytest.param(b"<testsuite>" * 600 + b"</testsuite>" * 600, id="too deep"),
+        pytest.param(
+            b"<testsuite>%s</testsuite>" % b"".join(b"<a%d/>" % one for one in range(600)),
+            id="too many names",
+        ),
     ],
 )
 def test_what_is_not_junit_is_not_read(report: bytes) -> None:
-    assert read_junit(report) is None
+    assert read_junit(BytesIO(report)) is None
+
+
+def test_a_tag_without_an_end_is_not_read_to_its_end() -> None:
+    report = BytesIO(b"<testsuite a='" + b"a" * 6_000_000 + b"'/>")
+    with pytest.raises(TooLarge):
+        read_junit(report)
+    assert report.tell() < 6_000_000
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from full_folder import small_disk
 
-from perdure.adapters.verification.verifier import Verifier
+from perdure.adapters.verification.verifier import REPORT_CAP, Verifier
 from perdure.domain.evaluation.program_checks import TEST_REPORT, Command, Ran
 from perdure.domain.evaluation.rubric import Rubric, needs_of
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, overall_score
@@ -144,6 +144,30 @@ async def test_a_report_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (found,) = await Verifier(Linking(Ran(code=1))).verify(rubric, folder=str(folder), output="")
     assert (found.score, found.counted) == (0.0, "")
     assert outside.exists()
+
+
+async def test_a_report_with_much_that_tests_wrote_is_counted(tmp_path: Path) -> None:
+    wrote = f"<system-out><![CDATA[{'<!DOCTYPE html>' * 500_000}]]></system-out>"
+    report = junit(3, 1).replace("<testsuite>", f"<testsuite>{wrote}")
+    found = await score(TESTS, Ran(code=1), tmp_path, report)
+    assert (found.score, found.counted) == (0.75, "3 of 4 tests pass")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 1.0), (1, None)])
+async def test_a_report_that_is_too_large_is_no_failure(
+    tmp_path: Path, code: int, expected: float | None
+) -> None:
+    class Large(Ended):
+        async def run(self, command: Command) -> Ran:
+            with Path(command.folder, TEST_REPORT).open("wb") as report:
+                report.truncate(REPORT_CAP + 1)
+            return Ran(code=code)
+
+    rubric = Rubric.model_validate([{"name": "a", "evaluator": TESTS}])
+    (found,) = await Verifier(Large(Ran(code=code))).verify(rubric, folder=str(tmp_path), output="")
+    assert found.score == expected
+    assert "wrote a report that is too large to read" in found.gap
+    assert not (tmp_path / TEST_REPORT).exists()
 
 
 @pytest.mark.parametrize("check", ["tests", "lint"])
