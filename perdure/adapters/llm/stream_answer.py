@@ -38,7 +38,9 @@ class Account(Protocol):
 
     model: str | None
     provider_stop: str | None
-    usage_told: bool
+
+    @property
+    def usage_told(self) -> bool: ...
 
     def used(self) -> Usage: ...
 

@@ -8,11 +8,13 @@ import pytest
 
 from perdure.adapters.llm.call_failures import READ_TIMEOUT_S
 from perdure.adapters.llm.openai_dialects.server import Feature
+from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import CHAT, chat_call, chat_client, chat_usage, chunk, lines
 from tests.adapters.llm.support import (
     READ_TOOL,
     SCORE_SCHEMA,
+    Broken,
     Provider,
     fails,
     request,
@@ -54,6 +56,30 @@ async def test_thoughts_that_only_the_total_holds_are_output(
     reply, _ = await say(chat_client(Provider(stream_of(lines(events, done=True)))), asked())
     assert reply.usage == Usage(input_tokens=32, output_tokens=output)
     assert reply.confirmed
+
+
+def running(output: int) -> dict[str, Any]:
+    return {"usage": {"prompt_tokens": 12, "completion_tokens": output}}
+
+
+@pytest.mark.parametrize("output", [3, 900])
+async def test_a_running_usage_is_not_that_of_an_answer_that_breaks_off(output: int) -> None:
+    """Some servers tell with each chunk what was used so far; the rest is billed all the same."""
+    said = "word " * 40
+    sent = lines([chunk({"content": said}, **running(output))])
+    broken = Broken(sent, httpx2.RemoteProtocolError("reset"))
+    facts = await fails(chat_client(Provider(stream_of(broken))), asked())
+    assert (facts.kind, facts.confirmed) == ("cut", False)
+    counted = max(output, estimate(said).total)
+    assert facts.usage == Usage(input_tokens=12, output_tokens=counted)
+
+
+async def test_the_last_of_a_running_usage_counts() -> None:
+    events = [chunk({"content": "Yes."}, **running(3)), chunk({}, "stop", **running(5))]
+    for more, output in (([], 5), ([chunk(**running(7))], 7)):
+        sent = stream_of(lines([*events, *more], done=True))
+        reply, _ = await say(chat_client(Provider(sent)), asked())
+        assert (reply.confirmed, reply.usage.output_tokens) == (True, output)
 
 
 async def test_what_a_server_lacks_stays_known_when_an_earlier_call_is_answered() -> None:

@@ -161,15 +161,15 @@ class ChatReading:
     """The answer read so far, from the chunks of a stream or from a whole answer.
 
     Malformed and contradictory chunks raise ordinary errors of Python, which the caller turns into
-    facts. The usage comes in the last chunk (`usage_told`), so a stream that breaks off has none;
-    until then the output is our own count of what was streamed.
+    facts. The usage comes with or after the finish reason (`usage_told`), so a stream that breaks
+    off has none; until then the output is our own count of what was streamed, or a higher one that
+    the server gave on the way.
     """
 
     request: ModelRequest
     model: str | None = None
     provider_stop: str | None = None
-    usage_told: bool = False
-    _usage: Usage = field(default_factory=Usage)
+    _usage: Usage | None = None
     _texts: list[str] = field(default_factory=list[str])
     _thoughts: list[str] = field(default_factory=list[str])
     _refusals: list[str] = field(default_factory=list[str])
@@ -196,12 +196,19 @@ class ChatReading:
 
     def used(self) -> Usage:
         """What the attempt has used so far; reported by the provider if `usage_told`."""
+        usage = self._usage or Usage()
         if self.usage_told:
-            return self._usage
-        streamed = [*self._texts, *self._thoughts, *self._refusals]
+            return usage
+        pieces = [*self._texts, *self._thoughts, *self._refusals]
         for _, call in self._calls:
-            streamed += call.arguments
-        return Usage(output_tokens=estimate("".join(streamed)).total)
+            pieces += call.arguments
+        streamed = estimate("".join(pieces)).total
+        return usage.model_copy(update={"output_tokens": max(usage.output_tokens, streamed)})
+
+    @property
+    def usage_told(self) -> bool:
+        """Whether the usage is that of the whole answer: some servers tell one with each chunk."""
+        return self._usage is not None and self.provider_stop is not None
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -287,7 +294,6 @@ class ChatReading:
         # same: only the total has them.
         output = max(output, (usage.total_tokens or 0) - prompt)
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
-        self.usage_told = True
 
 
 def _told(error: ServerError | str) -> SaidError:
