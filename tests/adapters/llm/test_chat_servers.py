@@ -39,6 +39,18 @@ async def test_calls_under_one_index_keep_the_pieces_of_their_own_arguments() ->
     assert found == [("call_1", {"path": "a"}), ("call_2", {"path": "b"})]
 
 
+async def test_an_id_that_comes_late_is_that_of_the_call_with_its_index() -> None:
+    calls: list[dict[str, Any]] = []
+    for at in (0, 1):
+        calls += chat_call('{"path": ', index=at, id="")
+        calls += chat_call('"a"}', index=at, id=f"call_{at}", name="")
+    events = [*calls, chunk({}, "tool_calls"), chat_usage()]
+    client = chat_client(Provider(stream_of(lines(events, done=True))))
+    reply, _ = await say(client, asked(tools=(READ_TOOL,)))
+    found = [(call.id, call.arguments) for call in reply.message.tool_uses]
+    assert found == [("call_0", {"path": "a"}), ("call_1", {"path": "a"})]
+
+
 @pytest.mark.parametrize(
     ("told", "output"),
     [

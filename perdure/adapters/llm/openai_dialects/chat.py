@@ -263,7 +263,9 @@ class ChatReading:
         # The newest of an index: where all calls share one, only their first pieces have ids.
         known = reversed(self._calls)
         call = next((one for index, one in known if index == (piece.index or 0)), None)
-        if self._calls and (piece.index is None or (call and piece.id not in {None, "", call.id})):
+        # A call that has no id yet may get it with a later piece.
+        other = call is not None and call.id and piece.id not in {None, "", call.id}
+        if self._calls and (piece.index is None or other):
             # Some servers give all calls of an answer the same index, or none, and tell them apart
             # by id.
             call = next((one for _, one in self._calls if piece.id and one.id == piece.id), None)
