@@ -208,6 +208,26 @@ async def test_text_that_only_came_at_the_end_of_its_item() -> None:
     assert pieces == ["Hello"]
 
 
+def without_ids(events: list[dict[str, Any]], at: int) -> list[dict[str, Any]]:
+    """The events of one item as servers write them that know items by their place alone."""
+    bare = [{name: value for name, value in one.items() if name != "item_id"} for one in events]
+    for event in bare:
+        event["output_index"] = at
+        if "item" in event:
+            event["item"] = {name: v for name, v in event["item"].items() if name != "id"}
+    return bare
+
+
+async def test_items_without_an_id_are_told_apart_by_their_place() -> None:
+    items = [message_item("A ", "bottle."), call_item('{"path": ', '"a"}'), reasoning_item()]
+    events = [one for at, item in enumerate(items) for one in without_ids(item, at)]
+    provider = Provider(stream_of(lines([CREATED, *events, responses_end()], named=True)))
+    reply, pieces = await say(responses_client(provider), asked(tools=(READ_TOOL,)))
+    assert [block.type for block in reply.message.blocks] == ["text", "tool_use", "thinking"]
+    assert (reply.message.text, pieces) == ("A bottle.", ["A ", "bottle."])
+    assert [call.arguments for call in reply.message.tool_uses] == [{"path": "a"}]
+
+
 @pytest.mark.parametrize(
     "events",
     [

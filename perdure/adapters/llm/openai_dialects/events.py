@@ -128,6 +128,7 @@ class WholeResponse(ResponseBody):
 class ResponsesEvent(Wire):
     type: str
     item_id: str | None = None
+    output_index: int | None = None
     delta: str | None = None
     arguments: str | None = None
     item: dict[str, JsonValue] | None = None

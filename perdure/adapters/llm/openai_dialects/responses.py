@@ -260,7 +260,8 @@ class ResponsesReading:
 
     def _item(self, told: ResponsesEvent) -> str | None:
         given = OutputItem.model_validate(told.item or {})
-        item = self._items.setdefault(given.id or f"#{len(self._items)}", _OpenItem(given.type))
+        name = given.id or _place(told) or f"#{len(self._items)}"
+        item = self._items.setdefault(name, _OpenItem(given.type))
         if given.type == "function_call":
             item.call.id = given.call_id or given.id or ""
             item.call.name = given.name or item.call.name
@@ -288,10 +289,11 @@ class ResponsesReading:
             "response.reasoning_text.delta": "thoughts",
             "response.reasoning_summary_text.delta": "thoughts",
         }
+        name = told.item_id or _place(told)
         if told.type == "response.function_call_arguments.delta":
-            self._items[told.item_id or ""].call.arguments.append(told.delta or "")
+            self._items[name].call.arguments.append(told.delta or "")
         if told.type in kinds and told.delta:
-            pieces: list[str] = getattr(self._items[told.item_id or ""], kinds[told.type])
+            pieces: list[str] = getattr(self._items[name], kinds[told.type])
             pieces.append(told.delta)
         return told.delta if told.type == "response.output_text.delta" else None
 
@@ -314,6 +316,11 @@ class ResponsesReading:
         self.incomplete = response.status == "incomplete"
         word = (why and why.reason) or "incomplete"
         self.provider_stop = word if self.incomplete else "completed"
+
+
+def _place(told: ResponsesEvent) -> str:
+    """The name of an item that has no id: its place in the output."""
+    return "" if told.output_index is None else f"#{told.output_index}"
 
 
 def _failure(told: ResponsesEvent) -> SaidError:
