@@ -146,6 +146,7 @@ class Link:
     def __init__(self, target: Target, *, on_end: Callable[["Link"], None]) -> None:
         self.target = target
         self.uses = 0
+        self._retired = False
         self._listeners: list[list[str]] = []
         self._tail: Tail | None = None
         self.used_at = asyncio.get_running_loop().time()
@@ -164,6 +165,18 @@ class Link:
         """Close the connection; the next user gets a new one."""
         self._on_end(self)
         self._ending.set()
+
+    def retire(self) -> None:
+        """Close the connection after its last user; the next user gets a new one."""
+        self._on_end(self)
+        self._retired = True
+
+    def left(self) -> None:
+        """One user less."""
+        self.uses -= 1
+        self.used_at = asyncio.get_running_loop().time()
+        if self._retired and not self.uses:
+            self.drop()
 
     @property
     def closed(self) -> bool:
@@ -296,8 +309,7 @@ class Links:
         try:
             yield link
         finally:
-            link.uses -= 1
-            link.used_at = asyncio.get_running_loop().time()
+            link.left()
 
     async def aclose(self) -> None:
         """End all connections, and the programs behind them."""

@@ -227,8 +227,8 @@ class McpServers:
         async with self._links.to(target) as link:
             try:
                 return await link.tools()
-            except MCPError:
-                link.drop()
+            except MCPError as error:
+                _give_up(link, error)
         async with self._links.to(target) as link:
             try:
                 return await _listed(link)
@@ -278,14 +278,22 @@ class McpServers:
 
 
 async def _listed(link: Link) -> dict[str, wire.Tool]:
-    """The tools of a server; if listing them fails, the connection is dropped."""
+    """The tools of a server; if listing them fails, the connection is given up."""
     try:
         return await link.tools()
     except MCPError as error:
-        link.drop()
+        _give_up(link, error)
         if link.excess:
             raise away(link.target, link.excess) from error
         raise
+
+
+def _give_up(link: Link, error: MCPError) -> None:
+    if error.code == wire.CONNECTION_CLOSED:
+        link.drop()
+    else:
+        # The server may only have been busy: calls of others over this connection go on.
+        link.retire()
 
 
 def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:

@@ -312,3 +312,55 @@ async def test_what_is_no_protocol_is_told_in_words(probe, tmp_path):
     assert (given.outcome, given.code) == ("error", "tool_failed")
     assert "In the result of ok: content[0]" in given.text
     assert "pydantic" not in given.text
+
+
+BUSY = """
+import json, os, pathlib, sys, threading, time
+state = pathlib.Path(sys.argv[1])
+(state / f"{os.getpid()}.pid").touch()
+
+def say(number, **answer):
+    print(json.dumps({"jsonrpc": "2.0", "id": number, **answer}), flush=True)
+
+def work(number):
+    (state / "working").touch()
+    while not (state / "done").exists():
+        time.sleep(0.01)
+    say(number, result={"content": [{"type": "text", "text": str(os.getpid())}]})
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    number, method = asked.get("id"), asked["method"]
+    given = {
+        "initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                       "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]},
+    }.get(method, {})
+    if method == "tools/call":
+        threading.Thread(target=work, args=(number,), daemon=True).start()
+    elif method == "tools/list" and (state / "busy").exists():
+        (state / "busy").unlink()
+        say(number, error={"code": -32603, "message": "too many requests"})
+    elif number is not None:
+        say(number, result=given)
+"""
+
+
+async def test_a_server_that_is_too_busy_to_list_its_tools_keeps_the_calls_under_way(
+    probe, tmp_path
+):
+    program = tmp_path / "busy.py"
+    program.write_text(BUSY)
+    servers = probe.servers(command=[sys.executable, str(program), str(probe.state)])
+    grant = await probe.pinned(servers)
+    first = asyncio.create_task(probe.call(servers, grant, "go"))
+    await eventually(lambda: (probe.state / "working").exists())
+    (probe.state / "busy").touch()
+    second = asyncio.create_task(probe.call(servers, grant, "go"))
+    await eventually(lambda: len(list(probe.state.glob("*.pid"))) == 2 or first.done())
+    (probe.state / "done").touch()
+    before, after = await asyncio.gather(first, second)
+    assert (before.outcome, after.outcome) == ("ok", "ok")
+    assert before.text != after.text, "later calls have a connection of their own"
+    await eventually(lambda: not psutil.pid_exists(int(before.text)))
+    assert (await probe.call(servers, grant, "go")).text == after.text
