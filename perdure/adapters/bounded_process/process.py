@@ -22,7 +22,7 @@ from perdure.extending.check_decorator import CheckFailed
 SECONDS = 10.0
 # Of data alone: what the interpreter maps (code, libraries) does not count.
 MEMORY_BYTES = 2 << 30
-Task = Literal["differences", "document", "schema", "pages", "markdown"]
+Task = Literal["differences", "document", "schema", "pages", "markdown", "links"]
 
 
 class TooMuch(Exception):

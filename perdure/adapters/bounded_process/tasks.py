@@ -97,6 +97,17 @@ def markdown(page: str) -> JsonValue:
     return "\n\n".join(filter(None, ((read.content or "").strip(), *missing)))
 
 
+def links(text: str) -> JsonValue:
+    """Where the inline links of a Markdown text lead, as it writes them; those in code are none."""
+    from markdown_it import MarkdownIt
+
+    # Without references, or a footnote of one word would be taken for one (`[^1]: Ibid.`).
+    reader = MarkdownIt("commonmark").disable("reference")
+    vars(reader)["normalizeLink"] = str  # which would write `é` and spaces as `%` and digits
+    spans = [span for block in reader.parse(text) for span in block.children or ()]
+    return [str(span.attrs["href"]) for span in spans if span.type == "link_open"]
+
+
 def _yaml(text: str) -> None:
     import yaml
 
@@ -119,4 +130,5 @@ TASKS = {
     "pages": Work(pages, harmless=0),
     # Tags that are nested deeply take time that grows with the square of the text.
     "markdown": Work(markdown, harmless=20_000),
+    "links": Work(links, harmless=8_000),
 }

@@ -4,8 +4,8 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from urllib.parse import unquote
 
-import re2
 from pydantic import JsonValue
 
 from perdure.adapters.bounded_process.process import TooMuch, misfits_of, work_now
@@ -20,9 +20,6 @@ from perdure.domain.foundation.json_extraction import value_of
 READ_BYTES = 2 * 1024 * 1024
 MARKS_NAMED = 8
 MISFITS_NAMED = 12
-# In linear time, because `re` would backtrack on `[a](` repeated a thousand times; in bytes, RE2's
-# own form of text.
-_LINK = re2.compile(rb"(!?)\[[^\[\]\n]*\]\(([^()\s]+)\)")
 _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|#|/)", re.IGNORECASE)
 
 
@@ -105,19 +102,27 @@ def _lost_links(files: RootedDirectory, parts: tuple[str, ...], text: str) -> st
     if not parts[-1].lower().endswith((".md", ".markdown")):
         return ""
     lost: list[str] = []
-    for match in _LINK.finditer(text.encode(errors="replace")):
-        goal = (match[2] or b"").decode(errors="replace")
-        target = goal.partition("#")[0]
-        if match[1] or not target or _ELSEWHERE.match(goal):
+    for goal in _links_of(text):
+        path = re.split("[?#]", goal, maxsplit=1)[0]
+        if not path or _ELSEWHERE.match(goal):
             continue
-        place = _parts("/".join((*parts[:-1], target)))
-        if place is None or not _is_there(files, place):
-            lost.append(target)
+        # As it is written first: the name of a file may hold any of these signs.
+        places = (_parts("/".join((*parts[:-1], one))) for one in (goal, path, unquote(path)))
+        if not any(place is not None and _is_there(files, place) for place in places):
+            lost.append(path)
     return (
         f"links to what is not there: {', '.join([*dict.fromkeys(lost)][:MISFITS_NAMED])}"
         if lost
         else ""
     )
+
+
+def _links_of(text: str) -> list[str]:
+    try:
+        found = work_now("links", text)
+    except TooMuch:
+        return []  # which is a reason not to look at them, and none to refuse the text
+    return [str(one) for one in found] if isinstance(found, list) else []
 
 
 def _is_there(files: RootedDirectory, parts: tuple[str, ...]) -> bool:

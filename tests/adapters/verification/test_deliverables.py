@@ -48,3 +48,48 @@ async def test_a_name_that_no_file_can_have_is_a_file_that_is_not_there(root, na
     assert not missing.exists
     assert linking.problem.startswith("links to what is not there")
     assert await Deliverables().texts(str(root), [name]) == {}
+
+
+CODE = """
+```python
+handlers[event](request)
+```
+
+~~~
+[it](fenced.md)
+~~~
+
+`[it](quoted.md)`, ![a picture](plot.png), [elsewhere](https://example.com/x.md), [here](#top)
+
+    [it](indented.md)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        pytest.param(CODE, [], id="code, pictures and addresses"),
+        pytest.param("[it](my%20file.md) [it](<my file.md>)", [], id="spaces"),
+        pytest.param("[it](note.txt?x=1) [it](note.txt#top) [it](?x=1)", [], id="queries"),
+        pytest.param("[it](a%20b.md) [it](what?.md) [it](é.md)", [], id="names as they are"),
+        pytest.param('[it](note.txt "A title") [it](lost.md "A title")', ["lost.md"], id="titles"),
+        pytest.param("As he says.[^1]\n\n[^1]: Ibid.\n", [], id="footnotes"),
+        pytest.param(
+            "[it](a%00b) [it](%2Fetc/passwd) [it](..%2Fnote.txt)",
+            ["a%00b", "%2Fetc/passwd", "..%2Fnote.txt"],
+            id="nowhere",
+        ),
+        pytest.param(
+            "[it](lost.md#top) [it](lost.md) [it](sub%20/lost.md)",
+            ["lost.md", "sub%20/lost.md"],
+            id="lost",
+        ),
+        pytest.param("word " * 4_000 + "[it](lost.md) `[it](quoted.md)`", ["lost.md"], id="long"),
+    ],
+)
+async def test_links_lead_to_files(root, text, lost):
+    for name in ("my file.md", "a%20b.md", "what?.md", "é.md"):
+        (root / name).write_text("a note")
+    (root / "links.md").write_text(text, encoding="utf-8")
+    (fact,) = await Deliverables().facts(str(root), ["links.md"])
+    assert fact.problem == (f"links to what is not there: {', '.join(lost)}" if lost else "")
