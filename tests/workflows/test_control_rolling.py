@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from holding import Holding
 from installation import Installation, installation
+from stages import open_gate
 from steered import DONE, HELD_LIST, LIST, spec, told, types, waiting
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
@@ -14,6 +15,7 @@ from temporalio.common import RawValue
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Pause, Resume
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import Timing
@@ -93,6 +95,31 @@ async def test_a_changed_goal_and_the_memo_of_others_live_through_a_roll(
         described = await site.handle(run).describe()
         assert described.run_id != described.raw_description.workflow_execution_info.first_run_id
         assert await described.memo() == {**before, "goal": "Look again."}
+
+
+async def test_a_raise_and_a_roll_settle_a_question_about_the_budget(
+    server: WorkflowEnvironment, tmp_path: Path, holding: Holding
+) -> None:
+    """Its late answer says nothing to the question that the next spent budget asks."""
+    address = server.client.service_client.config.target_host
+    task = spec(budget={"tool_calls": 1, "on_exhausted": "ask"})
+    closing = {"when": {"contains": "Tools are switched off now"}, **DONE}
+    async with installation(tmp_path, address, timing=Timing(roll_events=1)) as site, site.worker():
+        run = await site.start(task, {"replies": [closing, LIST, HELD_LIST, LIST]})
+        asked = await open_gate(site, run)
+        await site.gateway.verb(run, Amend(budget={"tool_calls": 2}))
+        await holding.begun()
+        status = await told(site, run)
+        assert (status.lifecycle, status.gates) == ("running", ())
+        with pytest.raises(NotAllowed, match="answered with 'raise' by amend"):
+            await site.gateway.verb(run, Answer(gate=asked.id, choice="raise"))
+        holding.release()
+        anew = await open_gate(site, run, after=asked.id)
+        assert (anew.kind, anew.id) == ("budget", "g2")
+        assert "tool_calls: 2 of 2" in anew.prompt
+        await site.gateway.verb(run, Answer(gate=anew.id, choice="end"))
+        result = await site.gateway.result(run)
+        assert (result.outcome, result.reason) == ("out_of_budget", "tool_calls")
 
 
 async def test_a_memo_of_a_client_is_passed_on_as_it_is(

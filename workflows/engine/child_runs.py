@@ -123,6 +123,7 @@ class ChildRuns:
     def __init__(self, engine: Engine) -> None:
         self.run = engine.run
         self.steps = engine.steps
+        self.limits = engine.limits
 
     async def run_children(
         self, orders: Sequence[ChildSpec], *, parallel: int = rules.WAVE
@@ -168,6 +169,7 @@ class ChildRuns:
             # A note says that a part of the budget is meant, which is not spent: depth, or a share.
             spent = None if reserved.note else reserved
             return NotStarted(order, f"no budget: {reserved.text}", spent)
+        self.limits.found_enough()
         state.children_started += 1
         state.budget, limits = reserved
         child = ChildStatus(

@@ -18,6 +18,8 @@ from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import StepRunner
 
 NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
+# Patch: amended while it asked, a run that continued as new there worked on with the question open.
+CLOSES_SETTLED = "a question that an amendment settled is closed"
 
 
 class HumanInput:
@@ -27,6 +29,7 @@ class HumanInput:
         self.run = run
         self.steps = steps
         self.rolling = rolling
+        self._asked_here: set[str] = set()
 
     async def ask(
         self,
@@ -57,9 +60,29 @@ class HumanInput:
                 within_iteration=within_iteration,
             ).id
             self.run.state.asking = {**self.run.state.asking, kind: asking}
+        self._asked_here.add(asking)
         gate = await self.answered(asking)
-        self.run.state.asking = {k: v for k, v in self.run.state.asking.items() if k != kind}
+        self._no_longer_asking(kind)
         return gate
+
+    def _no_longer_asking(self, kind: GateKind) -> None:
+        self.run.state.asking = {k: v for k, v in self.run.state.asking.items() if k != kind}
+
+    def close_settled(self, kind: GateKind, *, choice: str, by: str) -> None:
+        """Close a question that an earlier execution asked and this one need not ask.
+
+        Left open, it would take an answer much later, and the next question would read that one.
+        """
+        control, asked = self.run.state.control, self.run.state.asking.get(kind)
+        # What this execution asked is waited for, perhaps beside the step that calls this.
+        if asked is None or asked in self._asked_here or not workflow.patched(CLOSES_SETTLED):
+            return
+        self._no_longer_asking(kind)
+        rules.read_answer(control, asked)
+        gate = rules.close_settled(control, asked, choice=choice, by=by, now=workflow.now())
+        if gate is not None:
+            self.run.record_event("gate_answered", gate=gate.name, kind=kind, answer=choice, by=by)
+            self.run.sync_visibility()
 
     def open_gate(
         self,

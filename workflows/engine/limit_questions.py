@@ -5,7 +5,7 @@ from temporalio import workflow
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
-from perdure.domain.run.gates import Gate
+from perdure.domain.run.gates import RAISE, Gate
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput, expired_to_end
 from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
@@ -41,11 +41,18 @@ class LimitQuestions:
             return False
         prompt = f"The budget is spent ({spent.text}). Raise it with `amend`, then answer `raise`."
         gate = await self.people.ask("budget", prompt, within_iteration=self.within_iteration)
-        if gate is None or gate.answer is None or gate.answer.choice != "raise":
+        if gate is None or gate.answer is None or gate.answer.choice != RAISE:
             return False
         # The answer alone is not enough: only an amended limit makes room. Without one the run
         # would ask the same again at once.
         return self._exhausted(within_iteration=gate.within_iteration) is None
+
+    def found_enough(self) -> None:
+        """Close a question about the budget, now that the budget pays for the next step.
+
+        A run that was amended while it asked may have continued as new, and does not ask again.
+        """
+        self.people.close_settled("budget", choice=RAISE, by="amend")
 
     @property
     def within_iteration(self) -> bool:

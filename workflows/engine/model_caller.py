@@ -246,6 +246,8 @@ class ModelCaller:
         fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
             return fit
+        if not ask.wrap_up:  # which the reserve pays, whatever was raised
+            self.limits.found_enough()
         likely = max(tries.counted, self.fitting.likely_of(ask, model))
         if not compact and ask.head and not room and compaction.is_due(likely, window=card.window):
             compact = True

@@ -1,4 +1,4 @@
-"""Opening the gates of a run, and closing those whose deadline passed."""
+"""Opening the gates of a run, and closing those that no person answered."""
 
 from datetime import datetime
 
@@ -67,3 +67,13 @@ def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
     for gate in closed:
         state.gates = {**state.gates, gate.id: gate}
     return tuple(closed)
+
+
+def close_settled(state: Control, gate: str, *, choice: str, by: str, now: datetime) -> Gate | None:
+    """Answer a gate whose question is settled; None if it has its answer already."""
+    asked = state.gates.get(gate)
+    if asked is None or not asked.open:
+        return None
+    answer = GateAnswer(choice=choice, text=None, by=by, at=now)
+    state.gates = {**state.gates, gate: asked.model_copy(update={"answer": answer})}
+    return state.gates[gate]
