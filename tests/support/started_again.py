@@ -3,13 +3,18 @@
 import uuid
 
 from temporalio.api.common.v1 import Payloads, WorkflowExecution, WorkflowType
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     ResetWorkflowExecutionRequest,
     StartWorkflowExecutionRequest,
 )
 from temporalio.client import Client
+
+MESSAGES = (
+    ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
+    ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+)
 
 
 async def start_like(client: Client, run: str, *, name: str, execution: str | None = None) -> None:
@@ -28,8 +33,13 @@ async def start_like(client: Client, run: str, *, name: str, execution: str | No
     )
 
 
-async def reset_to(client: Client, run: str, execution: str, *, task: int) -> None:
-    """Reset an execution to one of its workflow tasks: 0 is the first, -1 the last."""
+async def reset_to(
+    client: Client, run: str, execution: str, *, task: int, hears_again: bool = True
+) -> None:
+    """Reset an execution to one of its workflow tasks: 0 is the first, -1 the last.
+
+    Unless it `hears_again`, the messages of the older life are not sent to the new one.
+    """
     history = await client.get_workflow_handle(run, run_id=execution).fetch_history()
     done = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
     tasks = [event.event_id for event in history.events if event.event_type == done]
@@ -39,5 +49,6 @@ async def reset_to(client: Client, run: str, execution: str, *, task: int) -> No
             workflow_execution=WorkflowExecution(workflow_id=run, run_id=execution),
             request_id=uuid.uuid4().hex,
             workflow_task_finish_event_id=tasks[task],
+            reset_reapply_exclude_types=[] if hears_again else MESSAGES,
         )
     )

@@ -3,16 +3,19 @@
 import uuid
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
-from installation import Installation
+from installation import Installation, installation
 from started_again import reset_to, start_like
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RetryPolicy, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.run.messages import Retry, Stop
+from perdure.domain.run.messages import Amend, Answer, Retry, Stop
+from perdure.domain.run.spec import Timing
 
 ASKS = {"tool_calls": [{"name": "human.ask", "arguments": {"question": "which?"}}]}
 READONLY = {"access": "readonly"}
@@ -191,3 +194,39 @@ async def test_a_run_that_a_plain_client_started_goes_on_after_a_reset(site: Ins
     result = await site.gateway.result(handle.id)
     assert (result.outcome, result.output) == ("accepted", "A pear.")
     assert result.spend.model_calls == await site.replies_taken(handle.id) == 2
+
+
+async def test_a_run_reset_at_its_question_takes_over_before_it_continues_as_new(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """Only the execution that was reset knows of it: the next one has no older life to count."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(roll_messages=1)
+    async with installation(tmp_path, address, timing=timing) as site, site.worker():
+        run = await site.start({"kind": "agent", **await _agent(site, *[ASKS] * 9)})
+        first = await _asked(site, run, "g1")
+        await site.gateway.verb(run, Answer(gate="g1", text="the red one"))
+        await _asked(site, run, "g2")
+        await reset_to(site.client, run, first, task=-1, hears_again=False)
+        again = await _asked(site, run, "g1")
+        assert again != first
+        await site.gateway.verb(run, Amend(guidance="Be brief."))
+
+        async def rolled() -> bool:
+            return await _newest(site.handle(run)) != again
+
+        assert await eventually(rolled)
+        await _asked(site, run, "g1")
+        await site.gateway.verb(run, Stop(mode="now"))
+        result = await site.gateway.result(run)
+        assert result.spend.model_calls == await site.replies_taken(run) == 2
+
+
+async def _asked(site: Installation, run: str, gate: str) -> str:
+    """Wait until a run asks by a gate of that name; the execution that does."""
+
+    async def asks() -> bool:
+        return [one.id for one in (await site.gateway.status(run)).gates] == [gate]
+
+    assert await eventually(asks)
+    return await _newest(site.handle(run))

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from temporalio import workflow
 
+from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
 
@@ -12,14 +13,18 @@ T = TypeVar("T")
 # A pinned run changes its version only here: the first task of the next execution chooses one, and
 # is pinned to it.
 AUTO_UPGRADE = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
+# Patch: a run that was reset while it waited for people, and continued as new there, took nothing
+# over: that it was reset is known to this execution alone.
+TAKES_OVER_FIRST = "what was reset takes over before it continues as new"
 
 
 class ContinueAsNew:
     """Starts a fresh history when a run's own has grown too long, or is to go on in other code."""
 
-    def __init__(self, run: AnyRun, terms: StoredTerms) -> None:
+    def __init__(self, run: AnyRun, terms: StoredTerms, resets: Resets) -> None:
         self.run = run
         self.terms = terms
+        self.resets = resets
 
     @property
     def _moves(self) -> bool:
@@ -48,6 +53,10 @@ class ContinueAsNew:
         await self.terms.wait()
         # The sender of an `amend` that was stored just now has no answer yet.
         await workflow.wait_condition(workflow.all_handlers_finished)
+        if self.resets.pending and workflow.patched(TAKES_OVER_FIRST):
+            await self.resets.take_over()
+            await self.if_due()  # once more, as now there are terms to store anew
+            return
         self.run.state.rolls += 1
         # Only the newest events go along: the state is the input of the next execution, and stays
         # in its history for good.

@@ -46,7 +46,7 @@ class Engine:
         self.terms = StoredTerms(run)
         self.control = Control(run, self.terms)
         self.resets = Resets(run, self.terms)
-        self.rolling = ContinueAsNew(run, self.terms)
+        self.rolling = ContinueAsNew(run, self.terms, self.resets)
         self.steps = StepRunner(run, self.resets)
         self.people = HumanInput(run, self.steps, self.rolling)
         requirements = requirements or Requirements()

@@ -58,6 +58,11 @@ class Resets:
         if beforehand is not None and beforehand.was_reset:
             self._was_reset = True
 
+    @property
+    def pending(self) -> bool:
+        """Whether this execution has yet to take over from an older one."""
+        return self._was_reset
+
     def _reseeded(self, seed: int) -> None:
         self._was_reset = True
 

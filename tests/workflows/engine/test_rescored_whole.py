@@ -10,6 +10,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.run.control import Control
 from perdure.workflows import refine
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
 from perdure.workflows.refine import RefineLoop
@@ -47,7 +48,7 @@ async def test_no_roll_comes_between_a_rubric_and_the_score_by_it(
     monkeypatch.setattr(refine, "reframed", reframed)
     monkeypatch.setattr(refine, "rescored", rescored)
     loop = object.__new__(RefineLoop)
-    rolling = ContinueAsNew(cast("AnyRun", run), cast("StoredTerms", None))
+    rolling = ContinueAsNew(cast("AnyRun", run), cast("StoredTerms", None), cast("Resets", None))
     loop.run = run  # type: ignore[assignment]
     loop.engine = SimpleNamespace(rolling=rolling)  # type: ignore[assignment]
     loop.evaluation = SimpleNamespace(rescore=rescore)  # type: ignore[assignment]
