@@ -56,6 +56,8 @@ HEEDS_LATE_AMENDMENTS = "late amendments are heeded"
 KEEPS_AMENDMENTS = "amendments that could not be adopted are kept"
 # Patch: a run that continued as new while the best draft was scored anew kept its old score.
 RESCORES_WHOLE = "the best draft is scored anew in one execution"
+# Patch: scores that a person gave by the old rubric were read by one that was amended meanwhile.
+REVIEWED_BY_ONE = "a review ends by the rubric that it began with"
 ACCEPTS = frozenset({"accept", "accept_best"})
 
 
@@ -313,6 +315,9 @@ class RefineLoop(ControlHandlers):
         state, given = self.run.state, self.run.state.control.rubric
         # Nothing is scored anew in a run that ends here.
         if (given is None and state.control.goal is None) or self.run.ending() is not None:
+            return
+        # A run that continued as new while a person scored comes here again before the answer.
+        if state.draft.reviewing and workflow.patched(REVIEWED_BY_ONE):
             return
         # Taken out first: an amendment that arrives during the step below is another one, and must
         # not be lost by clearing it afterwards.

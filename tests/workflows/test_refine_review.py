@@ -1,14 +1,21 @@
 """People as evaluators: the gate, what is refused, deadlines, and what a person's words do."""
 
+from pathlib import Path
+
 import pytest
-from installation import Installation
+from installation import Installation, installation
+from pydantic import JsonValue
 from refining import WORDS_CHECK, draft, open_gate, prompt_of, spec, written
+from temporalio.testing import WorkflowEnvironment
+from waiting import eventually
 
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.run.messages import Answer, Stop
+from perdure.domain.run.messages import Amend, Answer, Stop
+from perdure.domain.run.spec import Timing
 
 LIKED = {"name": "liked", "description": "fit to send", "evaluator": {"human": {"prompt": "Send?"}}}
 CLEAR = {"name": "clear", "evaluator": {"human": {}}}
+OAK: JsonValue = {"name": "oak", "evaluator": {"check": "contains", "all": ["oak"]}}
 OPEN = {"improvement_threshold": None}
 
 
@@ -69,3 +76,29 @@ async def test_a_stop_ends_the_wait(site: Installation) -> None:
     await site.gateway.verb(run, Stop())
     result = await site.gateway.result(run)
     assert (result.outcome, result.output) == ("stopped", "a draft")
+
+
+async def test_a_review_ends_by_the_rubric_that_it_began_with(
+    server: WorkflowEnvironment, tmp_path: Path
+) -> None:
+    """Also where the run continues as new after another rubric came, which scores what follows."""
+    address = server.client.service_client.config.target_host
+    timing = Timing(roll_messages=1)
+    async with installation(tmp_path, address, timing=timing) as site, site.worker():
+        replies = written("a draft", "an oak")
+        run = await site.start(spec([LIKED], **OPEN), {"replies": replies})
+        gate = await open_gate(site, run)
+        first = (await site.handle(run).describe()).run_id
+        await site.gateway.verb(run, Amend(rubric=[OAK]))
+
+        async def rolled() -> bool:
+            return (await site.handle(run).describe()).run_id != first
+
+        await eventually(rolled)
+        assert (await open_gate(site, run)).scores == ("liked",)
+        await site.gateway.verb(run, Answer(gate=gate.id, text="0.2 far too stiff"))
+        result = await site.gateway.result(run)
+        assert [(one.score, list(one.dimensions)) for one in result.iterations] == [
+            (0.2, ["liked"]),
+            (1.0, ["oak"]),
+        ]

@@ -46,7 +46,8 @@ async def test_an_amendment_outlives_a_step_that_fails(
 
     monkeypatch.setattr(refine, "reframed", fails)
     monkeypatch.setattr(workflow, "patched", lambda _: True)
-    state = SimpleNamespace(control=control, frame="f")
+    draft = SimpleNamespace(reviewing=False)
+    state = SimpleNamespace(control=control, frame="f", draft=draft)
     run = SimpleNamespace(state=state, rubric=Rubric.model_validate(OAK), ending=lambda: None)
     loop = SimpleNamespace(run=run, engine=None, _extra=lambda _: {})
     await RefineLoop._adopt_rubric(cast(RefineLoop, loop))

@@ -23,7 +23,14 @@ async def test_no_roll_comes_between_a_rubric_and_the_score_by_it(
 ) -> None:
     control = Control.model_validate({"rubric": OAK})
     kept = SimpleNamespace(output="the best")
-    state = SimpleNamespace(control=control, frame="f", rubric=None, kept=kept, best=None)
+    state = SimpleNamespace(
+        control=control,
+        frame="f",
+        rubric=None,
+        kept=kept,
+        best=None,
+        draft=SimpleNamespace(reviewing=False),
+    )
     run = SimpleNamespace(
         state=state,
         rubric=Rubric.model_validate(OAK),
