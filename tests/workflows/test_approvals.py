@@ -13,7 +13,7 @@ from waiting import eventually
 from perdure.domain.run.messages import Pause, Resume, Stop
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
 from perdure.interfaces.run_tree import gate_in_full
-from perdure.workflows.engine.tool_calls import WAVE
+from perdure.workflows.engine.tool_call_steps import WAVE
 
 DONE = {"text": "Done."}
 ASKING = {

@@ -22,6 +22,7 @@ from perdure.workflows.engine.turn_policy import TurnPolicy
 
 CHANGES_SAY_THE_SAME = "tools that change something may say the same each time"
 
+WAVE = 16
 CHANGES = frozenset({"write", "execute"})
 # Errors after which the tool may have run, although there is no result of it.
 UNCERTAIN = frozenset({"timeout", "effect_uncertain"})
@@ -160,3 +161,9 @@ def newest_tree(ended: Sequence[Completed[ToolCallReport] | StepFailed]) -> str 
 def seconds_of(ended: Completed[ToolCallReport] | StepFailed) -> float:
     """How long a call worked."""
     return ended.report.seconds if isinstance(ended, Completed) else 0.0
+
+
+def settle(state: TurnState, entry: PlannedCall, settled: CallOutcome) -> None:
+    """Note how a call of the open batch ended."""
+    if state.batch is not None:
+        state.batch.settled[entry.call.id] = settled

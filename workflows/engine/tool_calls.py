@@ -13,23 +13,27 @@ from perdure.domain.budget import envelope as budgets
 from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.run.child_runs import hold_started
 from perdure.domain.run.gates import Gate
-from perdure.domain.tools.definitions import UNKNOWN_TOOL, CheckCallReport
+from perdure.domain.tools.definitions import UNKNOWN_TOOL
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import ResultsEntry, SayEntry, ToolResultEntry
 from perdure.domain.turns.prompts import told_of_cut
 from perdure.domain.turns.records import ToolCallRecord
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
-from perdure.domain.turns.tool_questions import approval_prompt, question_of
 from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
 from perdure.workflows.engine.activity_tools import ActivityTools
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.tool_call_steps import ToolCallSteps, newest_tree, seconds_of
+from perdure.workflows.engine.tool_call_questions import ToolCallQuestions
+from perdure.workflows.engine.tool_call_steps import (
+    WAVE,
+    ToolCallSteps,
+    newest_tree,
+    seconds_of,
+    settle,
+)
 from perdure.workflows.engine.turn_policy import TurnPolicy
-
-WAVE = 16
 
 
 class ToolCalls:
@@ -43,6 +47,7 @@ class ToolCalls:
         self.life = engine.life
         self.policy = policy
         self.calls = ToolCallSteps(engine.run, policy)
+        self.questions = ToolCallQuestions(engine, self.calls)
         self.theirs = ActivityTools(engine.run, engine.steps)
 
     def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[RequestedCall]) -> None:
@@ -65,7 +70,7 @@ class ToolCalls:
         for entry in planned:
             if entry.verdict in {"illegal", "repeat", "unreadable"}:
                 self.run.record_event("tool_refused", tool=entry.call.name, why=entry.verdict)
-                self._settle(
+                settle(
                     state,
                     entry,
                     CallOutcome(call_id=entry.call.id, outcome="error", note=entry.message),
@@ -75,11 +80,11 @@ class ToolCalls:
         """Work through the open batch and append its results; returns why the loop must end."""
         batch = state.batch or Batch()
         # Questions first, so that people can answer while the calls that need nobody run.
-        await self._open_gates(state)
+        await self.questions.open_gates(state)
         await self._run_ready(state, turns)
         ended = await self._await_people(state, turns)
         for entry in batch.open:
-            self._settle(
+            settle(
                 state,
                 entry,
                 CallOutcome(
@@ -90,67 +95,6 @@ class ToolCalls:
             )
         looping = self._finish_batch(state, turns)
         return ended or looping
-
-    async def _open_gates(self, state: TurnState) -> None:
-        """Ask people about the calls that need it; those that could not run are told at once."""
-        batch = state.batch or Batch()
-        waiting = [entry for entry in batch.open if entry.call.id not in batch.gates]
-        await self._ask_approvals(state, [one for one in waiting if one.verdict == "approve"])
-        for entry in waiting:
-            if entry.verdict == "ask":
-                question = question_of(entry.call)
-                gate = self.people.open_gate(
-                    "question", question.text, choices=question.choices, free_text=True
-                )
-                batch.gates[entry.call.id] = gate.id
-
-    async def _ask_approvals(self, state: TurnState, entries: list[PlannedCall]) -> None:
-        """Check the calls first: nobody is asked to approve a call that could not run."""
-        for start in range(0, len(entries), WAVE):
-            wave = entries[start : start + WAVE]
-            await self.life.wait_or_continue_as_new()
-            if self.run.state.control.stop is not None or self.run.interruption is not None:
-                return
-            started = [self.calls.start_look(state, entry) for entry in wave]
-            looks = await asyncio.gather(
-                *(self.steps.await_step(handle, activity_id=name) for name, handle in started)
-            )
-            for entry, look in zip(wave, looks, strict=True):
-                self._ask_or_refuse(state, entry, await self._looked(state, entry, look))
-
-    async def _looked(
-        self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
-    ) -> Completed[CheckCallReport] | StepFailed:
-        """Repeat a check whose worker was stopped on purpose, or that nobody took."""
-        while isinstance(look, StepFailed) and (look.stopped or look.not_taken or look.unreadable):
-            if not await self.retries.goes_on_after(look, entry.call.name):
-                break
-            activity_id, handle = self.calls.start_look(state, entry)
-            look = await self.steps.await_step(handle, activity_id=activity_id)
-        return look
-
-    def _ask_or_refuse(
-        self, state: TurnState, entry: PlannedCall, look: Completed[CheckCallReport] | StepFailed
-    ) -> None:
-        call = entry.call
-        if isinstance(look, StepFailed):
-            self._settle(state, entry, self.calls.lost_call(entry, look, ran=False))
-            return
-        report = look.report
-        if report.refused is not None:
-            self.run.record_event("tool_refused", tool=call.name, why="it could not run")
-            settled = CallOutcome(call_id=call.id, outcome=report.refused, ref=report.ref)
-            self._settle(state, entry, settled)
-            return
-        gate = self.people.open_gate(
-            "tool_approval",
-            approval_prompt(call, report.shown, left_out=report.left_out, run=self.run.id),
-            free_text=True,
-            args_hash=call.args_hash,
-            subject=call.name,
-            details=report.ref,
-        )
-        (state.batch or Batch()).gates[call.id] = gate.id
 
     async def _run_ready(self, state: TurnState, turns: Turns) -> None:
         batch = state.batch or Batch()
@@ -208,9 +152,7 @@ class ToolCalls:
         room = len(wave) if left is None else int(left)
         for entry in wave[room:]:
             note = "not run: the budget of tool calls is used up"
-            self._settle(
-                state, entry, CallOutcome(call_id=entry.call.id, outcome="error", note=note)
-            )
+            settle(state, entry, CallOutcome(call_id=entry.call.id, outcome="error", note=note))
         allowed = wave[:room]
         self.run.state.budget = budgets.count(self.run.state.budget, tool_calls=len(allowed))
         return allowed
@@ -262,7 +204,7 @@ class ToolCalls:
             result=told or None,
             ms=settled.ms,
         )
-        self._settle(state, entry, settled)
+        settle(state, entry, settled)
 
     async def _await_people(self, state: TurnState, turns: Turns) -> Ending | None:
         """Wait for approvals and answers; each approved call runs as soon as it may."""
@@ -295,16 +237,10 @@ class ToolCalls:
         elif entry.verdict == "approve":
             why = f": {answer.text}" if answer.text else ""
             note = f"a person denied this call{why}"
-            self._settle(
-                state, entry, CallOutcome(call_id=entry.call.id, outcome="denied", note=note)
-            )
+            settle(state, entry, CallOutcome(call_id=entry.call.id, outcome="denied", note=note))
         else:
             note = f"The person answered: {answer.words}"
-            self._settle(state, entry, CallOutcome(call_id=entry.call.id, outcome="ok", note=note))
-
-    def _settle(self, state: TurnState, entry: PlannedCall, settled: CallOutcome) -> None:
-        if state.batch is not None:
-            state.batch.settled[entry.call.id] = settled
+            settle(state, entry, CallOutcome(call_id=entry.call.id, outcome="ok", note=note))
 
     def _finish_batch(self, state: TurnState, turns: Turns) -> Ending | None:
         """Append all results in call order; count violations and call volume."""
