@@ -5,11 +5,12 @@ from pathlib import Path
 
 import agent_runs
 import pytest
-from installation import installation
+from holding import HELD, Holding
+from installation import Installation, installation
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
-from perdure.domain.run.messages import Answer
+from perdure.domain.run.messages import Answer, Stop
 
 ASKS = agent_runs.calls(agent_runs.call("human.ask", question="Tea?", choices=["yes", "no"]))
 
@@ -39,12 +40,33 @@ async def test_the_workers_know_whether_people_are_told(
             (open_gate,) = (await site.status(run)).gates
             await site.gateway.verb(run, Answer(gate=open_gate.name, choice="yes"))
             await site.gateway.result(run)
-        steps = [
-            event["activityTaskScheduledEventAttributes"]["activityType"]["name"]  # type: ignore[index]
-            for event in await site.history(run)
-            if "activityTaskScheduledEventAttributes" in event
-        ]
+        steps = await _steps(site, run)
     assert ("notify" in steps) == worker
+
+
+async def test_nobody_is_called_to_a_question_of_a_run_that_must_end(
+    server: WorkflowEnvironment, tmp_path: Path, holding: Holding
+) -> None:
+    """The model asks in the very reply during which the run is stopped."""
+    address = server.client.service_client.config.target_host
+    script = agent_runs.script({**ASKS, "delay_s": HELD}, {"text": "done"})
+    async with installation(tmp_path, address) as site, site.worker(notify_command="cat"):
+        run = await site.start(agent_runs.task(), script)
+        await holding.begun()
+        await site.gateway.verb(run, Stop())
+        holding.release()
+        result = await site.gateway.result(run)
+        assert (result.outcome, result.output) == ("stopped", "done")
+        assert "gate_opened" not in await agent_runs.event_types(site, run)
+        assert "notify" not in await _steps(site, run)
+
+
+async def _steps(site: Installation, run: str) -> list[str]:
+    return [
+        event["activityTaskScheduledEventAttributes"]["activityType"]["name"]  # type: ignore[index]
+        for event in await site.history(run)
+        if "activityTaskScheduledEventAttributes" in event
+    ]
 
 
 async def _asks(gateway, run: str) -> bool:

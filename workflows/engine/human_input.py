@@ -20,6 +20,8 @@ from perdure.workflows.engine.step_runner import StepRunner
 NOTICES_AT_S = (0.0, 3_600.0, 86_400.0)
 # Patch: amended while it asked, a run that continued as new there worked on with the question open.
 CLOSES_SETTLED = "a question that an amendment settled is closed"
+# Patch: people were called to a question that the end of the run closed at once.
+CALLS_NOBODY = "a run that must end calls nobody"
 
 
 class HumanInput:
@@ -187,6 +189,8 @@ class HumanInput:
             age = (workflow.now() - gate.opened_at).total_seconds()
             due = sum(1 for at in NOTICES_AT_S if at <= age)
             if due > self.run.state.told.get(gate.id, 0):
+                if self.run.told_to_end() is not None and workflow.patched(CALLS_NOBODY):
+                    return
                 # Noted before the notice is sent: a channel that fails must not make people hear it
                 # twice.
                 self.run.state.told = {**self.run.state.told, gate.id: due}

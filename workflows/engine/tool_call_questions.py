@@ -2,11 +2,14 @@
 
 import asyncio
 
+from temporalio import workflow
+
 from perdure.domain.tools.definitions import CheckCallReport
 from perdure.domain.turns.tool_call_rules import PlannedCall
 from perdure.domain.turns.tool_questions import approval_prompt, question_of
 from perdure.domain.turns.turn import Batch, CallOutcome, TurnState
 from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.human_input import CALLS_NOBODY
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.tool_call_steps import WAVE, ToolCallSteps, settle
 
@@ -27,13 +30,15 @@ class ToolCallQuestions:
         batch = state.batch or Batch()
         waiting = [entry for entry in batch.open if entry.call.id not in batch.gates]
         await self._ask_approvals(state, [one for one in waiting if one.verdict == "approve"])
-        for entry in waiting:
-            if entry.verdict == "ask":
-                question = question_of(entry.call)
-                gate = self.people.open_gate(
-                    "question", question.text, choices=question.choices, free_text=True
-                )
-                batch.gates[entry.call.id] = gate.id
+        asks = [entry for entry in waiting if entry.verdict == "ask"]
+        if asks and self.run.told_to_end() is not None and workflow.patched(CALLS_NOBODY):
+            return
+        for entry in asks:
+            question = question_of(entry.call)
+            gate = self.people.open_gate(
+                "question", question.text, choices=question.choices, free_text=True
+            )
+            batch.gates[entry.call.id] = gate.id
 
     async def _ask_approvals(self, state: TurnState, entries: list[PlannedCall]) -> None:
         """Check the calls first: nobody is asked to approve a call that could not run."""
