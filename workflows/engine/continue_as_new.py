@@ -58,9 +58,7 @@ class ContinueAsNew:
             await self.if_due()  # once more, as now there are terms to store anew
             return
         self.run.state.rolls += 1
-        # Only the newest events go along: the state is the input of the next execution, and stays
-        # in its history for good.
-        self.run.state.ring = self.run.state.ring.carried()
+        self.run.state = self.run.state.carried()
         workflow.continue_as_new(
             self.run.next_input(),
             memo=self.run.memo(),

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, Self
 
 from perdure.domain.budget.envelope import Spend
 from perdure.domain.evaluation.scores import Finding
@@ -23,6 +23,7 @@ Doing = Literal["stage", "review", "decide", "ask"]
 VerdictWord = Literal["approved", "rejected", "unclear"]
 
 PAST_KEPT = 40
+SEEN_KEPT = 300
 
 
 class StageBinding(FrozenModel):
@@ -130,6 +131,10 @@ class RoleState(LoopState):
     child: str | None = None
     seen: tuple[str, ...] = ()
     repeated: bool = False
+
+    def carried(self) -> Self:
+        """As of every loop, with the newest of the outputs that later ones are compared with."""
+        return super().carried().model_copy(update={"seen": self.seen[-SEEN_KEPT:]})
 
 
 class RoleInput(LoopInput):

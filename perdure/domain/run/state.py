@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
@@ -108,6 +109,12 @@ class LoopState(BaseModel):
     def asked_below(self) -> tuple[Question, ...]:
         """What waits for a person in the runs below, oldest first."""
         return known_below(self.below, self.children)
+
+    def carried(self) -> Self:
+        """The state as the next execution gets it, without what only grows."""
+        # It is the input of that execution, and stays in its history for good.
+        told = {name: count for name, count in self.told.items() if name in self.control.gates}
+        return self.model_copy(update={"ring": self.ring.carried(), "told": told})
 
     def files_to_read(self, folder: str | None) -> tuple[str | None, str | None]:
         """The folder of a run below that only reads, and the tree that it begins with.
