@@ -181,12 +181,14 @@ async def test_a_server_that_is_away_for_a_while_ends_neither_worker_nor_command
     async with site.worker():
         run = await site.start(SPEC, LASTING)
         await holding.begun()
+        clients = proxy.asked["GetSystemInfo"]
         async with (
             commanded(site, "watch", run) as watching,
             commanded(site, "result", run, "--wait") as waiting,
         ):
-            await eventually(lambda: proxy.asked.get("QueryWorkflow"))
-            await eventually(lambda: proxy.asked.get("GetWorkflowExecutionHistory"))
+            await eventually(lambda: proxy.asked["GetSystemInfo"] == clients + 2)
+            looks = proxy.asked.get("QueryWorkflow", 0)
+            await eventually(lambda: proxy.asked.get("QueryWorkflow", 0) > looks + 4)
             await proxy.cut()
             holding.release()
             await asyncio.sleep(AWAY_S)
