@@ -21,9 +21,10 @@ STEERING = (PREFIX, "ANTHROPIC_", "AZURE_OPENAI_", "OPENAI_", "TEMPORAL_")
 FILED = "perdure.yaml: "  # the prefix of settings of the home's file
 # Variables that may differ between shells without asking for other services.
 IGNORED = frozenset(
-    f"{PREFIX}{name}"
-    for name in ("HOME", "LOG_FORMAT", "READY_FILE", "MODEL", "MODEL_URL", "IDLE_MINUTES")
+    f"{PREFIX}{name}" for name in ("HOME", "LOG_FORMAT", "READY_FILE", "MODEL", "MODEL_URL")
 )
+# Services in the foreground never end as idle, so another value changes nothing for them.
+ONLY_DETACHED = frozenset({f"{PREFIX}IDLE_MINUTES", f"{FILED}idle_minutes"})
 
 
 def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
@@ -107,6 +108,8 @@ async def must_restart(
     compare = changed if exactly else brought
     wanted = digests(files, settings)
     different = compare(state.settings, wanted)
+    if not state.detached:
+        different = tuple(name for name in different if name not in ONLY_DETACHED)
     if state.status != "ready" or not different:
         return False
     if state.detached and await _count(state, settings) == 0:

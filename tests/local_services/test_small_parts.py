@@ -15,7 +15,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 from perdure.local_services import apply_settings
-from perdure.local_services.apply_settings import changed, digests
+from perdure.local_services.apply_settings import changed, digests, must_restart
 from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
 from perdure.local_services.ready_file import announce_ready, is_announced, withdraw_ready
@@ -26,6 +26,8 @@ from tests.local_services.support import python
 
 MakeSettings = Callable[..., Settings]
 ENDPOINTS = Endpoints(temporal_address="127.0.0.1:1", namespace="default", home="/h")
+RESTARTS = "restarting the services with the new settings"
+WAITS = "the running services keep their settings; `perdure down` applies"
 
 
 def test_a_taken_port_is_passed_over() -> None:
@@ -120,6 +122,46 @@ def test_digests_name_what_changed_and_hide_values(
     now = digests(files, settings_of())
     assert changed(before, now) == ("ANTHROPIC_API_KEY",)
     assert not any("two" in value for value in now.values())
+
+
+@pytest.mark.parametrize(
+    ("detached", "open_runs", "restarts", "said"),
+    [
+        pytest.param(True, 0, True, [RESTARTS], id="no run is open"),
+        pytest.param(True, 1, False, [f"{WAITS} PERDURE_IDLE_MINUTES"], id="a run is open"),
+        pytest.param(False, 0, False, [], id="in the foreground nothing ends as idle"),
+    ],
+)
+async def test_other_idle_minutes_restart_what_ends_as_idle(
+    home: Path,
+    settings_of: MakeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    detached: bool,
+    open_runs: int,
+    restarts: bool,
+    said: list[str],
+) -> None:
+    async def count(*_: object) -> int:
+        return open_runs
+
+    monkeypatch.setattr(apply_settings, "_count", count)
+    files = HomeFiles(home)
+    files.make()
+    me = process_ref(os.getpid())
+    assert me is not None
+    state = RuntimeState(
+        supervisor=me,
+        status="ready",
+        endpoints=ENDPOINTS,
+        settings=digests(files, settings_of()),
+        started_at=datetime.now(UTC),
+        detached=detached,
+    )
+    monkeypatch.setenv("PERDURE_IDLE_MINUTES", "0")
+    told: list[str] = []
+    now = settings_of()
+    assert await must_restart(state, files, now, told.append, exactly=True) == restarts
+    assert told == said
 
 
 def test_another_version_or_environment_of_python_is_another_worker(
