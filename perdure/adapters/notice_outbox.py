@@ -2,7 +2,7 @@
 
 Every worker with a channel looks for due notices. A notice is tried as soon as its gate opens, then
 with growing pauses for days. After that it is dead, and stays in the list, from which a person can
-have it sent again.
+have it sent again. Once its run has ended it is dropped instead: nobody is asked any more.
 """
 
 import asyncio
@@ -96,6 +96,8 @@ class NoticeOutbox:
         await self.store.settle(settled)
         if settled.state == "dead":
             _log.warning("notice_dead", id=settled.id, run=settled.run, why=settled.problem)
+        if settled.state == "dropped":
+            _log.info("notice_dropped", id=settled.id, run=settled.run, failed=notice.problem)
         return settled.state == "delivered"
 
     async def _tried(self, notice: Notice) -> Notice:

@@ -16,6 +16,8 @@ async def send_again(
 ) -> list[Notice]:
     """Let workers send notices again, whatever their state; without ids, all dead ones.
 
+    Those that were dropped are not among them: their run has ended, and their question with it.
+
     Raises:
         NotFound: there is no such notice.
         InvalidInput: a beginning fits several.

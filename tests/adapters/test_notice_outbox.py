@@ -9,6 +9,7 @@ import pytest
 from perdure.adapters.notice_outbox import ENDED, NoticeOutbox
 from perdure.adapters.notifiers import WebhookNotices
 from perdure.adapters.stores.erasure import SqlErasure
+from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.run.notices import (
@@ -159,8 +160,11 @@ async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> Non
     world.ended.add(str(EVENT["run"]))
     world.now += timedelta(days=1)
     assert await world.outbox().deliver_due() == 0
-    assert (await world.one()).problem == ENDED
+    found = await world.one()
+    assert (found.state, found.problem, found.ended_at) == ("dropped", ENDED, world.now)
     assert len(world.channel.came) == 1
+    # Nobody missed it, so nobody is alarmed.
+    assert await SqlFigures(world.stores.database).dead_notices(since=NOW) == 0
 
 
 async def test_what_asks_nobody_is_told_even_of_a_run_that_has_ended(world: World) -> None:

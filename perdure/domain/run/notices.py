@@ -15,7 +15,7 @@ MOST_ATTEMPTS = len(PAUSES_S) + 1
 # Who took a notice and died before saying so: another worker takes it after this time.
 LEASE = timedelta(seconds=45)
 
-NoticeState = Literal["waiting", "delivered", "dead"]
+NoticeState = Literal["waiting", "delivered", "dead", "dropped"]
 Event = dict[str, JsonValue]
 
 
@@ -28,7 +28,7 @@ class Notice(FrozenModel):
         attempts: how often it was tried; one that is under way counts.
         due_at: when it is tried next, where it waits.
         problem: why the last attempt failed.
-        ended_at: when a channel took it, or nobody was left to try.
+        ended_at: when a channel took it, or its attempts ended.
     """
 
     id: str
@@ -127,15 +127,15 @@ def failed(notice: Notice, problem: str, *, now: datetime, wait_s: float = 0.0) 
     `wait_s` is what the receiver asks for. It makes a pause longer, up to the longest.
     """
     if notice.attempts >= MOST_ATTEMPTS:
-        return dropped(notice, problem, now=now)
+        return notice.model_copy(update={"state": "dead", "problem": problem, "ended_at": now})
     pause_s = max(PAUSES_S[max(0, notice.attempts - 1)], min(wait_s, PAUSES_S[-1]))
     due_at = now + timedelta(seconds=pause_s)
     return notice.model_copy(update={"problem": problem, "due_at": due_at})
 
 
 def dropped(notice: Notice, problem: str, *, now: datetime) -> Notice:
-    """The notice where nobody is to be told any more."""
-    return notice.model_copy(update={"state": "dead", "problem": problem, "ended_at": now})
+    """The notice once nobody needs to be told any more, though no channel took it."""
+    return notice.model_copy(update={"state": "dropped", "problem": problem, "ended_at": now})
 
 
 def sent_again(notice: Notice, *, now: datetime) -> Notice:

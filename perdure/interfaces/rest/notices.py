@@ -30,7 +30,10 @@ async def list_notices(
     limit: Limit = PAGE,
     cursor: CursorText = None,
 ) -> NoticePage:
-    """Notices that wait to be tried again, were delivered, or that no channel took."""
+    """Notices: `waiting` to be tried again, `delivered`, `dead`, or `dropped`.
+
+    No channel took those that are dead. The run of those that were dropped ended first.
+    """
     pages = await cursors(site, "notices", state)
     after = _place(pages.read(cursor))
     # One more than the page holds, to know whether there is a next page.

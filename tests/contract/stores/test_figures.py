@@ -271,6 +271,7 @@ async def test_notices_that_were_given_up_of_late_are_counted(
         )  # fmt: skip
         await outbox.put(notice)
         await outbox.put(notice.model_copy(update={"id": f"{id}-sent", "state": "delivered"}))
+        await outbox.put(notice.model_copy(update={"id": f"{id}-late", "state": "dropped"}))
     assert await figures.dead_notices(since=FIRST) == 2
     found = await outbox.notice("c")
     assert found is not None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from rest import Rest
 
-from perdure.domain.run.notices import dropped, new_notice
+from perdure.domain.run.notices import MOST_ATTEMPTS, failed, new_notice
 
 NOTICES = "/api/v1/notices"
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -14,7 +14,8 @@ async def test_what_no_channel_took_is_sent_again_by_an_admin(door: Rest) -> Non
     kept = door.api.services.notices()
     notice = new_notice({"run": "r1", "gate": "g1", "reminder": 0}, now=NOW)
     await kept.put(notice)
-    await kept.settle(dropped(notice, "The webhook at h answered 500.", now=NOW))
+    spent = notice.model_copy(update={"attempts": MOST_ATTEMPTS})
+    await kept.settle(failed(spent, "The webhook at h answered 500.", now=NOW))
     dead = (await door.client.get(NOTICES, params={"state": "dead"})).json()["items"]
     assert [(one["id"], one["problem"]) for one in dead] == [
         (notice.id, "The webhook at h answered 500.")

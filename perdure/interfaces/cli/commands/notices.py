@@ -11,12 +11,12 @@ from rich.text import Text
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.notices import Notice, NoticeState
 from perdure.interfaces.cli.commands.parameters import Given, Limit
-from perdure.interfaces.cli.views.layout import BAD, GOOD, WARN, line, table
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, WARN, line, table
 from perdure.interfaces.formatting import ago, one_line
 from perdure.interfaces.notices import send_again
 
 NoticeIds = Annotated[tuple[str, ...], Parameter(name="ID", negative=())]
-_STYLES = {"delivered": GOOD, "dead": BAD, "waiting": WARN}
+_STYLES = {"delivered": GOOD, "dead": BAD, "waiting": WARN, "dropped": DIM}
 notices_app = App(
     name="notices",
     help="Show the notices that people were sent, and send again what no channel took.",
@@ -32,7 +32,7 @@ async def list_notices(
     """List notices, the newest first.
 
     Args:
-        state: Only those that wait to be tried again, were delivered, or are dead.
+        state: Only those that wait to be tried again, were delivered, are dead, or were dropped.
         limit: Most notices.
     """
     async with session.connected() as services:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.stores.open_stores import open_stores
-from perdure.domain.run.notices import dropped, new_notice
+from perdure.domain.run.notices import MOST_ATTEMPTS, dropped, failed, new_notice
 from tests.interfaces.cli.memory import Installation
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -25,7 +25,8 @@ async def _filled(home: Path) -> None:
     for gate in ("g1", "g2"):
         notice = new_notice({"run": "r1", "gate": gate, "reminder": 0}, now=NOW)
         await stores.notices().put(notice)
-        await stores.notices().settle(dropped(notice, "The webhook at h answered 500.", now=NOW))
+        spent = notice.model_copy(update={"attempts": MOST_ATTEMPTS})
+        await stores.notices().settle(failed(spent, "The webhook at h answered 500.", now=NOW))
     await stores.close()
 
 
@@ -44,6 +45,28 @@ def test_dead_notices_are_listed_with_their_reason_and_sent_again(world: Install
     assert "No notices" in world.out
     assert world.run("audit", "--action", "notice_resent", "--json") == 0
     assert len(json.loads(world.out)["entries"]) == 2
+
+
+async def _drop(home: Path) -> None:
+    stores = await open_stores(home)
+    (notice, _) = await stores.notices().notices()
+    await stores.notices().settle(dropped(notice, "The run has ended.", now=NOW))
+    await stores.close()
+
+
+def test_a_dropped_notice_is_not_sent_with_the_dead_ones(
+    world: Installation, tmp_path: Path
+) -> None:
+    asyncio.run(_drop(tmp_path / "home"))
+    assert world.run("notices", "--state", "dropped", "--json") == 0
+    (left,) = json.loads(world.out)["notices"]
+    assert world.run("notices", "resend", "--dead", "--json") == 0
+    (sent,) = json.loads(world.out)["notices"]
+    assert sent["id"] != left["id"]
+    assert world.run("notices", "--state", "dropped") == 0
+    assert "The run has ended." in world.out
+    assert world.run("notices", "resend", left["id"]) == 0
+    assert f"sent again: {left['id']}" in world.out
 
 
 @pytest.mark.parametrize(
