@@ -10,6 +10,7 @@ PerdureError
 │   └── ModelUnavailable    model_unavailable             no worker can call a model of the run
 ├── NotFound                not_found            exit 4
 ├── NotAllowed              not_allowed          exit 5   the run's state forbids it
+│   ├── AlreadyBegun        already_begun                 a run of this id was there before
 │   ├── Conflict            conflict                      the name is taken
 │   ├── PreconditionRequired  precondition_required       which version is meant was not said
 │   ├── VersionConflict     version_conflict              somebody else changed it meanwhile
@@ -18,6 +19,7 @@ PerdureError
 ├── StoreError              store_error          exit 3   blobs or tables cannot be read or written
 │   ├── StoreAway           store_away                    they will be, when the store is back
 │   └── Unreadable          unreadable                    this version cannot read what is there
+├── FolderGone              folder_gone                   the host lost a run's working folder
 ├── ModelError              see `perdure.domain.llm.errors`
 └── ToolFailure             tool_error                    a tool refused or failed
 """
