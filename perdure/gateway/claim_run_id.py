@@ -106,7 +106,7 @@ class Claims:
         # The books first: a run that another start has just begun has a row before it spends.
         if await self.journal.is_used(run) and await self.records.run(run) is None:
             raise NotAllowed(
-                f"The id {run} was used: that run is gone, and what it spent stays in the books.",
+                f"The id {run} was used: that run is gone, and the journal keeps what it spent.",
                 cure="Use another id or idempotency key.",
             )
 

@@ -147,14 +147,14 @@ def load_book(path: Path) -> AllowedServers:
     """
     if not path.exists():
         return AllowedServers()
-    value = parse(read_text(path), named=f"The book of MCP servers {path}")
+    value = parse(read_text(path), named=f"The list of MCP servers {path}")
     try:
         return AllowedServers.model_validate(value or {})
     except ValidationError as error:
         names = {*AllowedServers.model_fields, *ServerEntry.model_fields, *ToolPolicy.model_fields}
         lines = "".join(f"\n  {problem}" for problem in problems_of(error, value, names=names))
         raise InvalidInput(
-            f"The book of MCP servers {path} is wrong:{lines}", cure="\nCorrect the file."
+            f"The list of MCP servers {path} is wrong:{lines}", cure="\nCorrect the file."
         ) from None
 
 

@@ -229,7 +229,7 @@ async def edit(
 async def delete(
     site: Site, _: Operator, run: str, if_match: Annotated[str | None, Header()] = None
 ) -> None:
-    """Drop an ended run with those below it from server and store; the books keep their spend."""
+    """Drop an ended run and those below it from server and store; the journal keeps their spend."""
     await known_run(site, run)
     if if_match is not None:
         require_match(if_match, edit_tag(await site.services.gateway.status(run)))

@@ -81,8 +81,9 @@ def test_a_file_that_is_not_there_is_an_empty_book(tmp_path):
 def test_a_wrong_file_is_refused_with_the_place(tmp_path, text, said):
     path = tmp_path / "mcp.yaml"
     path.write_text(text)
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=said) as caught:
         load_book(path)
+    assert str(caught.value).startswith(f"The list of MCP servers {path} ")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ async def create(
         name: Names the schedule, and begins the ids of its runs: small letters, digits and dashes.
         task: A task file, the name of a ready-made task, or the goal in words.
         paused: Start nothing until `perdure schedule resume`.
-        replace: Change the schedule of this name, if there is one; its books stay.
+        replace: Change the schedule of this name, if there is one; what it spent still counts.
     """
     # Absolute, as `show` compares the file later, from whatever folder it is called.
     path = (session.context.folder / task).absolute()
