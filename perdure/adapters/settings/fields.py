@@ -190,8 +190,8 @@ class SettingFields(BaseSettings):
 
     # Notifications
     notify_webhook: SecretStr | None = None
-    """Address to which each notice of a waiting gate is sent as a JSON POST, or a reference to
-    it."""
+    """Address to which each [notice](operations.md#notices) of an open gate or a refused start is
+    sent as a JSON POST, or a reference to it."""
     notify_secret: SecretStr | None = None
     """Where to find the secret that signs webhooks: a [reference](security.md#secrets). The secret
     is `whsec_` and the base64 of 24 to 64 bytes."""
