@@ -1,10 +1,25 @@
 """The judge: verdicts, bad replies, attacks in the work, failures; never an unearned accept."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from installation import Installation
-from refining import TONE, WORDS_CHECK, draft, judge_prompts, judged, spec, verdict, written
+from refining import (
+    TONE,
+    WORDS_CHECK,
+    draft,
+    events,
+    judge_prompts,
+    judged,
+    spec,
+    verdict,
+    written,
+)
+
+from perdure.adapters.llm.scripted import ScriptedModel
+from perdure.domain.llm.requests import ModelReply, ModelRequest
 
 OPEN = {"improvement_threshold": None}
 BLOCKER = {"severity": "blocker", "dimension": "tone", "title": "insults the reader", "fix": "no"}
@@ -324,6 +339,26 @@ async def test_another_model_judges_what_one_refuses(site: Installation) -> None
     task = {**spec([TONE]), "models": {"evaluator": [refuses, second]}}
     result = await site.run(task, {"replies": written("a draft")})
     assert (result.outcome, result.iterations[0].score) == ("accepted", 0.9)
+
+
+async def test_a_judge_without_a_verdict_is_named_as_the_task_names_it(
+    site: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ScriptedModel.call
+
+    async def dated(model: ScriptedModel, request: ModelRequest, **more: Any) -> ModelReply:
+        """A provider that says which model an alias stands for."""
+        said = await call(model, request, **more)
+        return said.model_copy(update={"model": f"{said.model}-20260102"})
+
+    monkeypatch.setattr(ScriptedModel, "call", dated)
+    said = {"replies": [*written("a draft"), *UNREADABLE, *UNREADABLE, *judged(verdict(0.9))]}
+    scripted = await site.script(said)
+    chain = [f"{scripted}#{label}" for label in ("one", "two", "three")]
+    result = await site.run({**spec([TONE]), "models": {"evaluator": chain}}, said)
+    assert result.outcome == "accepted"
+    moves = [one for one in await events(site, result.id) if one.type == "model_failed_over"]
+    assert [(one.data["failed"], one.data["to"]) for one in moves] == [*pairwise(chain)]
 
 
 @pytest.mark.long

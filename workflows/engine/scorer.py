@@ -131,16 +131,17 @@ class Scorer:
         rubric names have no substitute.
         """
         called = await self.models.call_structured(lambda problems: self._asked(question, problems))
+        # As the task names it; a report has the provider's name.
+        asked = self.selection.model_of("evaluator")
         for other in self._other_judges(question):
             if not isinstance(called, JudgeReport) or not called.problems or called.usable:
                 break
-            self.run.record_event(
-                "model_failed_over", failed=called.call.model, to=other, why=NO_VERDICT
-            )
+            self.run.record_event("model_failed_over", failed=asked, to=other, why=NO_VERDICT)
             # By model, not by moving the chain on: a judge without a verdict has answered, and may
             # do better next time.
             instead = replace(question, model=other)
             called = await self.models.call_structured(partial(self._asked, instead))
+            asked = other
         if not isinstance(called, JudgeReport):
             return self.limits.ending_of(called)
         if not called.problems or called.usable:
