@@ -327,7 +327,7 @@ class Gateway:
         """Delete what server and store keep of an ended run and those below; their spend stays.
 
         Raises:
-            NotAllowed: one of them has not ended; nothing was deleted.
+            NotAllowed: one has not ended. Nothing was deleted, unless it was retried meanwhile.
         """
         await self._parts.deleting.delete(run)
 

@@ -247,27 +247,24 @@ class Deleting:
         look = await self._ended(run)
         if look is None and await self._records.run(run) is None:
             raise unknown_run(run)
+        below = await self._below(run)
+        for one in below:
+            await self._ended(one)
         # The run itself goes last: after an interruption, a repeat finds the rest through it.
-        looks = {one: await self._ended(one) for one in await self._below(run)} | {run: look}
-        for one, known in looks.items():
-            listed = [found async for found in every(self._server, _all_of(one))]
-            await self._drop(one, known, listed)
+        for one in (*below, run):
+            await self._drop(one)
 
     async def expire(self, stones: Sequence[Tombstone], *, dry_run: bool) -> None:
         """Delete a tree of ended runs; see `Gateway.expire`."""
-        looks = {stone.run: await self._ended(stone.run) for stone in stones}
+        for stone in stones:
+            await self._ended(stone.run)
         if dry_run:
             return
         # The root goes last: an interrupted collection finds the rest of the tree through it. No
         # run goes before those below it: without a parent they would be trees of their own.
         deepest = sorted(stones, key=lambda stone: stone.run, reverse=True)
         for stone in sorted(deepest, key=lambda stone: stone.run == stone.root):
-            look = looks[stone.run]
-            listed = [found async for found in every(self._server, _all_of(stone.run))]
-            # The run ended days ago, so an execution that is listed as open has begun since then.
-            if any(found.open and found.execution != (look and look.execution) for found in listed):
-                raise _not_ended(stone.run)
-            await self._drop(stone.run, look, listed, stone)
+            await self._drop(stone.run, stone)
 
     async def _below(self, run: str) -> list[str]:
         """The runs below a run, each before those that it works for."""
@@ -282,13 +279,11 @@ class Deleting:
             raise _not_ended(run)
         return look
 
-    async def _drop(
-        self,
-        run: str,
-        look: ExecutionInfo | None,
-        listed: Sequence[ExecutionInfo],
-        stone: Tombstone | None = None,
-    ) -> None:
+    async def _drop(self, run: str, stone: Tombstone | None = None) -> None:
+        listed = [found async for found in every(self._server, _all_of(run))]
+        # Somebody may have retried or reset the run since its tree was looked at. This look comes
+        # after the list, which may have an execution as open that has closed since.
+        look = await self._ended(run)
         # The list may not include the newest execution yet, but `look` does.
         for execution in {found.execution for found in (*listed, look) if found is not None}:
             with suppress(NotFound):
