@@ -1,4 +1,7 @@
-"""Decides when the services are idle: no run is open, and no command used them for a while."""
+"""Decides when the services are idle.
+
+No run is open, no schedule is going to start one, and no command used them for a while.
+"""
 
 import asyncio
 import time
@@ -9,7 +12,7 @@ from temporalio.client import Client
 
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.local_services.state import HomeFiles
-from perdure.local_services.temporal_server import OPEN_OURS, count_open
+from perdure.local_services.temporal_server import OPEN_OURS, count_open, starts_ahead
 
 CHECK_S = 15.0
 
@@ -17,9 +20,10 @@ CHECK_S = 15.0
 async def until_idle(
     client: Client, files: HomeFiles, *, after: timedelta | None, shared: bool
 ) -> None:
-    """Return once no run was open, and no command used the services, for `after`; None: never.
+    """Return once nothing needed the services for `after`; None: never.
 
-    On a server that is shared with others only Perdure's runs count.
+    Open runs, schedules and commands need them. On a server that is shared with others only
+    Perdure's runs and schedules count.
     """
     touch(files)
     if after is None:
@@ -29,13 +33,19 @@ async def until_idle(
     pause = min(CHECK_S, after.total_seconds() / 2)
     while time.monotonic() - busy < after.total_seconds():
         await asyncio.sleep(pause)
-        # If the server cannot tell, the services count as busy.
-        if await count_open(client, OPEN_OURS if shared else OPEN_EXECUTION) != 0:
+        if await _is_needed(client, shared=shared):
             touch(files)
             busy = time.monotonic()
         # The time of a use is compared with itself only: the clock of the host may be set.
         if (used := last_use(files)) != seen:
             busy, seen = time.monotonic(), used
+
+
+async def _is_needed(client: Client, *, shared: bool) -> bool:
+    # If the server cannot tell, the services count as needed.
+    if await count_open(client, OPEN_OURS if shared else OPEN_EXECUTION) != 0:
+        return True
+    return await starts_ahead(client, ours=shared) is not False
 
 
 def touch(files: HomeFiles) -> None:

@@ -1,4 +1,4 @@
-"""Connects to a Temporal server, prepares its namespace, and counts open runs."""
+"""Connects to a Temporal server, prepares its namespace, and sees open runs and schedules."""
 
 import asyncio
 from datetime import timedelta
@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable, ServiceUnavailable
-from perdure.domain.foundation.names import OPEN_EXECUTION, without_pauses
+from perdure.domain.foundation.names import OPEN_EXECUTION, is_own_schedule, without_pauses
 
 RETENTION = timedelta(days=30)
 ANSWER_WITHIN_S = 5.0
@@ -87,3 +87,22 @@ async def count_open(client: Client, query: str = OPEN_EXECUTION) -> int | None:
         # Servers from before pauses refuse the whole query for a status that they do not know.
         older = without_pauses(query, error.message)
         return None if older is None else await count_open(client, older)
+
+
+async def starts_ahead(client: Client, *, ours: bool) -> bool | None:
+    """Whether a schedule is going to start something; None if the server cannot tell now.
+
+    With `ours`, only schedules of Perdure count. One that is paused, or whose times are over,
+    starts nothing.
+    """
+    try:
+        async for one in await client.list_schedules():
+            if ours and not is_own_schedule(one.id):
+                continue
+            # What a server does not list counts as going to start something.
+            paused = one.schedule is not None and one.schedule.state.paused
+            if not paused and (one.info is None or one.info.next_action_times):
+                return True
+    except RPCError:
+        return None
+    return False

@@ -269,7 +269,8 @@ class SettingFields(BaseSettings):
 
     # Embedded services
     idle_minutes: float = Field(30, ge=0, le=LONGEST_S // 60)
-    """Minutes without an open run after which the embedded services end. `0`: never."""
+    """Minutes without an open run or an active [schedule](schedules.md) after which the embedded
+    services end. `0`: never."""
     workers: int = Field(1, ge=0)
     """Workers that the supervisor keeps running."""
     temporal_port: int = Field(7233, ge=1, le=65535)

@@ -67,7 +67,7 @@ RUN_ID = re.compile(rf"[{_ID_CHARACTERS}]{{1,{LONGEST_RUN_ID}}}")
 """What the id of a run anywhere in a tree looks like, or the beginning of one."""
 _UNUSABLE = re.compile(rf"[^{_ID_CHARACTERS}]")
 
-_OWN_QUEUE = re.compile(r"perdure-[0-9a-f]{8}-")
+_OWN = re.compile(r"perdure-[0-9a-f]{8}-")
 READY_ACTIVITY = "ready"
 ID_GOAL_WORDS = 3
 ID_WORD_CHARACTERS = 30
@@ -102,7 +102,7 @@ def is_loops_queue(queue: str) -> bool:
 
 def is_own_queue(queue: str) -> bool:
     """Whether a queue is one of an installation, and no queue that somebody named."""
-    return _OWN_QUEUE.match(queue) is not None
+    return _OWN.match(queue) is not None
 
 
 def models_queue(installation: str) -> str:
@@ -179,6 +179,11 @@ def scheduled_name(schedule: str, installation: str) -> str | None:
     """The name of our schedule behind a Temporal schedule's id; None for those of others."""
     own = _schedules(installation)
     return schedule.removeprefix(own) if schedule.startswith(own) else None
+
+
+def is_own_schedule(schedule: str) -> bool:
+    """Whether a Temporal schedule is one of an installation, for its tasks or its upkeep."""
+    return _OWN.match(schedule) is not None
 
 
 def _schedules(installation: str) -> str:
