@@ -138,9 +138,18 @@ class RecordStore(Protocol):
         ...
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
+        self,
+        *,
+        prefix: str = "",
+        limit: int = 100,
+        offset: int = 0,
+        roots: bool = False,
+        until: datetime | None = None,
     ) -> list[StoredRun]:
-        """Runs whose id starts with `prefix`, newest first, from `offset` on; or `roots` alone."""
+        """Runs whose id starts with `prefix`, newest first, from `offset` on; or `roots` alone.
+
+        With `until`, those that began at that moment or before.
+        """
         ...
 
     async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:

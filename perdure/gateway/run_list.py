@@ -4,9 +4,10 @@ import base64
 import binascii
 import difflib
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import InvalidInput, NotFound, ServiceUnavailable
@@ -43,11 +44,45 @@ BETWEEN = "~"  # in no id and no token
 CANDIDATES = 10
 MARK_DIGITS = 10
 YOUNG = timedelta(minutes=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+_STORED = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlace:
+    """A place in the store's list of runs, newest first; without `began`, its top.
+
+    Behind it are the runs that began before that moment, and those of that moment but the first
+    `passed`. It is no number of rows: between two pages runs begin at the top, and others go.
+    """
+
+    began: datetime | None = None
+    passed: int = 0
+
+    def after(self, row: StoredRun) -> "StoredPlace":
+        """The place behind the row that comes next."""
+        return StoredPlace(row.started_at, self.passed + 1 if row.started_at == self.began else 1)
+
+    def text(self) -> str:
+        return "" if self.began is None else f"{(self.began - EPOCH) // MICROSECOND}.{self.passed}"
+
+    @classmethod
+    def read(cls, text: str) -> "StoredPlace":
+        """Read what `text` gave; raises `ValueError` or `OverflowError` for anything else."""
+        if not text:
+            return TOP
+        if (found := _STORED.fullmatch(text)) is None:
+            raise ValueError(text)
+        return cls(EPOCH + int(found[1]) * MICROSECOND, int(found[2]))
+
+
+TOP = StoredPlace()
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the next page begins: a page token of the server, or a position in the store.
+    """Where the next page begins: a page token of the server, or a place in the store.
 
     `early` are the marks of runs on earlier pages that the server's index lacked. It may have them
     by now. A cursor has no ids, as whoever holds it may not see those runs, and long ones would
@@ -55,12 +90,12 @@ class Cursor:
     """
 
     token: bytes | None = None
-    offset: int | None = None
+    stored: StoredPlace | None = None
     early: tuple[str, ...] = ()
 
     def text(self) -> str:
-        if self.offset is not None:
-            return f"store.{self.offset}"
+        if self.stored is not None:
+            return f"store.{self.stored.text()}"
         token = base64.urlsafe_b64encode(self.token or b"").decode()
         return "run." + BETWEEN.join((token, *self.early))
 
@@ -69,13 +104,13 @@ class Cursor:
         """Read what `text` gave; raises `InvalidInput` for anything else."""
         kind, _, rest = text.partition(".")
         try:
-            if kind == "store" and rest.isdecimal():
-                return cls(offset=int(rest))
+            if kind == "store":
+                return cls(stored=StoredPlace.read(rest))
             if kind == "run":
                 told, *early = rest.split(BETWEEN)
                 token = base64.b64decode(told, altchars=b"-_", validate=True)
                 return cls(token=token, early=tuple(early))
-        except (ValueError, binascii.Error):
+        except (ValueError, OverflowError, binascii.Error):
             pass
         raise InvalidInput(
             f"{text[:40]!r} is not a cursor of a list.", cure="Start again without one."
@@ -105,8 +140,8 @@ class Listing:
         """One page of runs; see `Gateway.list`."""
         limit = max(1, min(RUNS_OF_A_PAGE, wanted.limit))
         cursor = Cursor.read(wanted.cursor) if wanted.cursor else Cursor()
-        if cursor.offset is not None:
-            return await self._stored(wanted, limit=limit, offset=cursor.offset, note="")
+        if cursor.stored is not None:
+            return await self._stored(wanted, limit=limit, place=cursor.stored, note="")
         try:
             # A list that began without such runs goes on without: what is newer begins on its top.
             begins = wanted.cursor is None or bool(cursor.early)
@@ -115,15 +150,15 @@ class Listing:
             rows, token = await self._listed(wanted, limit - len(early), cursor.token, but=told)
         except ServiceUnavailable as away:
             note = f"{away.message} This is what the store keeps. {away.cure}".rstrip()
-            return await self._stored(wanted, limit=limit, offset=0, note=note)
+            return await self._stored(wanted, limit=limit, place=TOP, note=note)
         rows = (*early, *rows)
         if token is not None:
             return RunPage(runs=rows, cursor=Cursor(token=token, early=told).text())
         if wanted.root is not None:
             return RunPage(runs=rows)  # the store cannot list a tree
         if len(rows) >= limit:
-            return RunPage(runs=rows, cursor=Cursor(offset=0).text())
-        rest = await self._stored(wanted, limit=limit - len(rows), offset=0, note="")
+            return RunPage(runs=rows, cursor=Cursor(stored=TOP).text())
+        rest = await self._stored(wanted, limit=limit - len(rows), place=TOP, note="")
         seen = {*told, *(_mark(row.id) for row in rows)}
         others = (row for row in rest.runs if _mark(row.id) not in seen)
         return rest.model_copy(update={"runs": (*rows, *others)})
@@ -236,24 +271,26 @@ class Listing:
         hint = f" The nearest: {', '.join(near)}." if near else ""
         return NotFound(f"There is no run {name}.{hint}", cure="`perdure list` lists all runs.")
 
-    async def _stored(self, wanted: RunFilter, *, limit: int, offset: int, note: str) -> RunPage:
+    async def _stored(
+        self, wanted: RunFilter, *, limit: int, place: StoredPlace, note: str
+    ) -> RunPage:
         """Runs that the server no longer lists; all stored runs while it is away.
 
         If few of very many runs fit the filter, pages are short, but each has a cursor.
         """
         rows: list[RunRow] = []
-        size, last = max(limit, LEAST_BATCH), offset + STORED_RUNS
-        while len(rows) < limit and offset < last:
+        size, passed = max(limit, LEAST_BATCH), 0
+        while len(rows) < limit and passed < STORED_RUNS:
             # One row more than is looked at, which tells whether there are others.
-            batch = await self._of_the_list(wanted, limit=size + 1, offset=offset)
+            batch = await self._of_the_list(wanted, limit=size + 1, place=place)
             # Of very many runs few fit a filter; for the others nobody asks the server.
             asked = [row for row in batch[:size] if fits(row, wanted) or fits(gone(row), wanted)]
             known = {} if note else await self._known(asked)
             for row in batch[:size]:
                 if len(rows) == limit:
                     break
-                # Rows that do not fit count too: the cursor is a position in the store.
-                offset += 1
+                # Also behind rows that do not fit: the cursor is a place in the store.
+                place, passed = place.after(row), passed + 1
                 # The ids of other trees may begin alike.
                 if not _of_tree(row.id, wanted.root):
                     continue
@@ -261,7 +298,7 @@ class Listing:
             else:
                 if len(batch) <= size:
                     return RunPage(runs=tuple(rows), note=note)
-        return RunPage(runs=tuple(rows), cursor=Cursor(offset=offset).text(), note=note)
+        return RunPage(runs=tuple(rows), cursor=Cursor(stored=place).text(), note=note)
 
     async def _row(
         self, row: StoredRun, look: ExecutionInfo | None, wanted: RunFilter, *, away: bool
@@ -285,12 +322,16 @@ class Listing:
         return is_torn(look) and not row_fits(row_of(look, self.now()), wanted)
 
     async def _of_the_list(
-        self, wanted: RunFilter, *, limit: int, offset: int
+        self, wanted: RunFilter, *, limit: int, place: StoredPlace
     ) -> Sequence[StoredRun]:
         """Stored root runs; for one tree, all runs whose ids begin with that of its root."""
-        if wanted.root is None:
-            return await self.records.find_runs(limit=limit, offset=offset, roots=True)
-        return await self.records.find_runs(prefix=wanted.root, limit=limit, offset=offset)
+        return await self.records.find_runs(
+            prefix=wanted.root or "",
+            limit=limit,
+            offset=place.passed,
+            roots=wanted.root is None,
+            until=place.began,
+        )
 
     async def _is_gone(self, row: StoredRun) -> bool:
         """Whether the server has deleted an open run, or lost it, or never had it.

@@ -99,10 +99,17 @@ class MemoryRecords:
         return self.rows.get(run)
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
+        self,
+        *,
+        prefix: str = "",
+        limit: int = 100,
+        offset: int = 0,
+        roots: bool = False,
+        until: datetime | None = None,
     ) -> list[StoredRun]:
         found = [row for row in self.rows.values() if row.id.startswith(prefix)]
         found = [row for row in found if row.parent is None or not roots]
+        found = [row for row in found if until is None or row.started_at <= until]
         return sorted(found, key=lambda row: row.started_at, reverse=True)[offset:][:limit]
 
     async def words(self, ids: Sequence[str]) -> dict[str, RunWords]:

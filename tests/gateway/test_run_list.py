@@ -12,7 +12,7 @@ from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import Mark, RunResult, SpendReport
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.gateway import Gateway
-from perdure.gateway.run_list import Cursor, Listing
+from perdure.gateway.run_list import TOP, Cursor, Listing, StoredPlace
 from perdure.gateway.types import InstallationInfo, RunFilter
 from perdure.gateway.visibility import query_of, quoted
 from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
@@ -44,14 +44,23 @@ def test_a_label_cannot_leave_its_literal(label: str) -> None:
         query_of(RunFilter(label=label), loops="theirs")
 
 
-@pytest.mark.parametrize("text", ["", "store.x", "store.-5", "elsewhere.1", "run.%%%"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "store.x", "store.7", "store.5.-1", f"store.{'9' * 18}.1", "elsewhere.1", "run.%%%"],
+)
 def test_a_made_up_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a cursor"):
         Cursor.read(text)
 
 
 @pytest.mark.parametrize(
-    "cursor", [Cursor(token=b"\x00abc"), Cursor(offset=7), Cursor(token=b"", early=("a.b-1", "c"))]
+    "cursor",
+    [
+        Cursor(token=b"\x00abc"),
+        Cursor(token=b"", early=("a.b-1", "c")),
+        Cursor(stored=TOP),
+        Cursor(stored=StoredPlace(ENDED + timedelta(microseconds=7), passed=12)),
+    ],
 )
 def test_a_cursor_reads_back(cursor: Cursor) -> None:
     assert Cursor.read(cursor.text()) == cursor
@@ -166,6 +175,26 @@ async def test_every_stored_run_is_reached_page_by_page(
         if (cursor := page.cursor) is None:
             break
     assert sorted(seen) == [name for name, given in labels.items() if label in {None, given}]
+
+
+async def test_runs_that_begin_or_go_between_two_pages_double_and_skip_none(
+    away: Gateway, records: MemoryRecords
+) -> None:
+    names = [f"run-{number:03d}" for number in range(300)]
+    ended = {"lifecycle": "completed", "ended_at": ENDED}
+    for number, name in enumerate(names):
+        began = ENDED - timedelta(minutes=number // 2)  # two of each moment
+        await records.put_run(row(name, started_at=began, **ended))
+    first = await away.list(RunFilter(limit=101))
+    for number in range(7):
+        later = ENDED + timedelta(hours=1)
+        await records.put_run(row(f"new-{number}", started_at=later, **ended))
+    second = await away.list(RunFilter(limit=100, cursor=first.cursor))
+    for name in names[:50]:
+        await records.delete_run(name)
+    third = await away.list(RunFilter(limit=100, cursor=second.cursor))
+    told = [item.id for page in (first, second, third) for item in page.runs]
+    assert (told, third.cursor) == (names, None)
 
 
 async def test_without_the_server_the_store_lists_and_says_so(

@@ -162,13 +162,20 @@ class SqlRecords:
         return None if row is None else StoredRun.model_validate(dict(row))
 
     async def find_runs(
-        self, *, prefix: str = "", limit: int = 100, offset: int = 0, roots: bool = False
+        self,
+        *,
+        prefix: str = "",
+        limit: int = 100,
+        offset: int = 0,
+        roots: bool = False,
+        until: datetime | None = None,
     ) -> list[StoredRun]:
         query = (
             select(runs)
             .where(
                 self._database.begins(runs.c.id, prefix) if prefix else true(),
                 runs.c.parent.is_(None) if roots else true(),
+                true() if until is None else runs.c.started_at <= until,
             )
             .order_by(runs.c.started_at.desc(), runs.c.id)
             .limit(limit)

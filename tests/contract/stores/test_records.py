@@ -114,6 +114,19 @@ async def test_runs_are_found_by_prefix_newest_first(
     assert [run.id for run in found] == expected
 
 
+async def test_runs_of_a_moment_and_before_are_found_behind_those_that_were_read(
+    records: SqlRecords,
+) -> None:
+    for name, hours in (("a", 0), ("b", 1), ("d", 2), ("c", 2), ("e", 2), ("f", 3)):
+        await records.put_run(_run(name, hours=hours))
+    for passed, expected in enumerate(["cdeba", "deba", "eba", "ba"]):
+        until = START + timedelta(hours=2)
+        found = await records.find_runs(until=until, offset=passed)
+        assert [run.id for run in found] == list(expected)
+    before = START + timedelta(hours=2) - timedelta(microseconds=1)
+    assert [run.id for run in await records.find_runs(until=before)] == ["b", "a"]
+
+
 async def test_words_are_those_of_the_runs_that_are_known(records: SqlRecords) -> None:
     await records.put_run(_run("agent-a"))
     await records.put_run(_run("agent-b").model_copy(update={"goal": "müde", "label": "x"}))
