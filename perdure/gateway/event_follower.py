@@ -16,7 +16,7 @@ from perdure.gateway.error_mapping import may_return, unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, not_here
 from perdure.gateway.nudges import Nudges
-from perdure.gateway.stored_status import stored_status, torn_status
+from perdure.gateway.stored_status import may_begin, stored_status, torn_status
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Waits
 
@@ -105,6 +105,9 @@ class Follower:
                 yield event
                 if event.type == "ended":
                     return
+            if look is None and await self._begins():
+                await self._sleep()
+                continue
             if look is None or not look.open:
                 yield await self._last_word(look, since)
                 return
@@ -259,6 +262,15 @@ class Follower:
             data = {"ending": look.ending}
         at = (row.ended_at if row else None) or (look.closed_at if look else None) or self._now()
         return Event(seq=number, at=at, run=self._run, iteration=0, type="ended", data=data)
+
+    async def _begins(self) -> bool:
+        """Whether the server, which does not know the run, may still get to know it."""
+        if self._execution is not None:
+            return False  # it knew the run before, which is gone
+        row = await self._records.run(self._run)
+        if row is None or not may_begin(row, self._now()):
+            return False
+        return await elsewhere(self._server, row) is None
 
     async def _is_over(self) -> bool:
         row = await self._records.run(self._run)

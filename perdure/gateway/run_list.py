@@ -18,6 +18,7 @@ from perdure.domain.run.status import StoredRun
 from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere
 from perdure.gateway.run_words import with_lives, with_progress, with_words
+from perdure.gateway.stored_status import may_begin
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import RUNS_OF_A_PAGE, InstallationInfo, RunFilter, RunPage, RunRow
 from perdure.gateway.visibility import (
@@ -43,7 +44,6 @@ LEAST_BATCH = 50
 BETWEEN = "~"  # in no id and no token
 CANDIDATES = 10
 MARK_DIGITS = 10
-YOUNG = timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _STORED = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,9})")
@@ -334,11 +334,8 @@ class Listing:
         )
 
     async def _is_gone(self, row: StoredRun) -> bool:
-        """Whether the server has deleted an open run, or lost it, or never had it.
-
-        A young one may be about to be started.
-        """
-        if self.now() - row.started_at < YOUNG:
+        """Whether the server has deleted an open run, or lost it, or never had it."""
+        if may_begin(row, self.now()):
             return False
         try:
             return await self.server.look(row.id) is None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.foundation.errors import (
@@ -32,6 +32,7 @@ from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
     LATER_REFUSED,
     away_status,
+    may_begin,
     of_result,
     stored_status,
     torn_result,
@@ -44,8 +45,6 @@ from perdure.gateway.worker_probe import queue_limit
 RUNS_ADDED_UP = 1_000
 NEWER_S = 2.0
 STORED_S = 5.0
-# How long after its row is written a run that the server does not know may still be started.
-STARTING = timedelta(minutes=1)
 BEGINS_S = 1.0
 BEGINS = "The run is being started: its task is stored, and the server does not know it yet."
 
@@ -104,7 +103,7 @@ class RunReader:
 
     async def _of_unknown(self, row: StoredRun, *, wait: bool) -> RunResult:
         """The result of a run that the server does not know: it begins, or it is gone."""
-        if self._may_begin(row) and not wait:
+        if may_begin(row, self._now()) and not wait:
             raise NotAllowed(
                 f"The run {row.id} has not begun yet.", cure=f"Follow it: perdure watch {row.id}"
             )
@@ -112,16 +111,9 @@ class RunReader:
             return await self.result(row.id, wait=True)
         return await self._torn(row.id, "unknown", "the server no longer knows it")
 
-    def _may_begin(self, row: StoredRun) -> bool:
-        """Whether a run that the server does not know may still get there: its row is new.
-
-        An experiment writes the row in a step of its own, and a server that is away takes no start.
-        """
-        return row.ended_at is None and self._now() < row.started_at + STARTING
-
     async def _begins(self, row: StoredRun) -> bool:
         """Whether the server gets to know a run whose row is new."""
-        while self._may_begin(row):
+        while may_begin(row, self._now()):
             await asyncio.sleep(BEGINS_S)
             if await self._server.look(row.id) is not None:
                 return True
@@ -221,7 +213,7 @@ class RunReader:
                 told = told_elsewhere(run, away)
                 seen = {"explanation": told, "trouble": told, "dispatch": DISPATCHED}
                 return await self._accounted(known.model_copy(update=seen))
-            if self._may_begin(row):
+            if may_begin(row, self._now()):
                 return known.model_copy(update={"explanation": BEGINS})
             return await self._accounted(torn_status(known, None))
         return await self._of_look(run, look, row)

@@ -1,7 +1,7 @@
 """Statuses and results of runs whose worker does not answer, built from store and server."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from perdure.domain.agent.spec import AgentSpec
@@ -30,6 +30,8 @@ from perdure.gateway.execution_info import ExecutionInfo
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
 LATER_REFUSED = "refused"
+# How long after its row is written a run that the server does not know may still be started.
+STARTING = timedelta(minutes=1)
 """The ending of a run that left no result, under whose id a later start was refused."""
 _NOT_OURS = {
     LATER_REFUSED: "The run was ended from outside, and a later start under its id was refused",
@@ -66,6 +68,14 @@ def _limit(spec: Spec) -> int | None:
             return planned_rounds(spec.roles)
         case DelegationSpec():
             return spec.delegation.max_iterations
+
+
+def may_begin(row: StoredRun, now: datetime) -> bool:
+    """Whether a run that the server does not know may still get there: its row is new.
+
+    An experiment writes the row in a step of its own, and a server that is away takes no start.
+    """
+    return row.ended_at is None and now < row.started_at + STARTING
 
 
 def stored_status(row: StoredRun) -> RunStatus:

@@ -9,6 +9,7 @@ from temporalio.api.enums.v1 import ResetReapplyType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from waiting import eventually
 
+from perdure.domain.agent.state import AgentInput
 from perdure.domain.foundation.errors import NoReadyWorker, NotAllowed, NotFound, ServiceUnavailable
 from perdure.domain.run.events import Event
 from perdure.domain.run.messages import AddInput, Pause, Resume, Stop
@@ -114,6 +115,28 @@ async def test_a_stored_end_is_told_when_the_history_is_gone(site: Site) -> None
 
     assert [(event.type, event.at) for event in events] == [("ended", ended)]
     assert events[0].data["outcome"] == "accepted"
+
+
+async def test_a_run_whose_start_follows_its_row_is_followed_from_its_begin(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    begun = await site.records.run(run)
+    assert begun is not None
+    # The same row under an id that the server gets to know a moment later.
+    await site.records.put_run(begun.model_copy(update={"id": "late-2"}))
+    following = asyncio.create_task(collected(site.gateway, "late-2"))
+    await asyncio.wait({following}, timeout=1.0)  # it has asked the server by then
+    assert not following.done()
+    history = await site.client.get_workflow_handle(run).fetch_history()
+    attributes = history.events[0].workflow_execution_started_event_attributes
+    await site.client.start_workflow(
+        "AgentLoop",
+        args=await site.client.data_converter.decode(attributes.input.payloads, [AgentInput]),
+        id="late-2",
+        task_queue=attributes.task_queue.name,
+    )
+    await site.gateway.verb("late-2", Stop())
+    assert [event.type for event in await following] == ["run_started", "ended"]
 
 
 async def test_an_unknown_run_is_not_found(site: Site) -> None:

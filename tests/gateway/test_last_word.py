@@ -1,6 +1,7 @@
 """The `ended` of a run whose history the server dropped, as followers that come again see it."""
 
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from perdure.domain.budget.envelope import BudgetLimits
@@ -25,11 +26,12 @@ async def nothing(_: object) -> str:
     return ""
 
 
-async def told(records: MemoryRecords, *, since: int) -> list[Event]:
+async def told(
+    records: MemoryRecords, *, since: int, now: Callable[[], datetime] = lambda: NOW
+) -> list[Event]:
     given: dict[str, Any] = {"server": Server(), "records": records, "nudges": Nudges()}
-    follower = Follower(
-        RUN, waits=Waits(), now=lambda: NOW, known=nothing, unserved=nothing, **given
-    )
+    waits = Waits(poll_first=0.01, poll_last=0.02)
+    follower = Follower(RUN, waits=waits, now=now, known=nothing, unserved=nothing, **given)
     return [event async for event in follower.events(since)]
 
 
@@ -49,3 +51,19 @@ async def test_the_end_has_the_number_behind_which_nothing_comes() -> None:
     for since, number in ((0, LAST), (LAST - 1, LAST), (LAST, LAST + 1)):
         (event,) = await told(records, since=since)
         assert (event.type, event.seq) == ("ended", number)
+
+
+async def test_a_run_that_never_gets_to_the_server_ends_when_its_row_is_old() -> None:
+    looks = 0
+
+    def now() -> datetime:
+        nonlocal looks
+        looks += 1
+        return NOW + timedelta(seconds=20 * looks)
+
+    records = MemoryRecords()
+    await records.put_run(row(RUN))
+    (event,) = await told(records, since=0, now=now)
+    assert (event.type, event.data["lifecycle"]) == ("ended", "failed")
+    assert "never started" in str(event.data["explanation"])
+    assert looks >= 3
