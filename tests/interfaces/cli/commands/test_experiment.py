@@ -1,9 +1,13 @@
-"""An experiment that is only looked at: its figures, and what a start would refuse."""
+"""An experiment that is looked at: its figures, what a start would refuse, and how it goes on."""
 
 import json
 
+import pytest
+
 from perdure.domain.experiments.plan import Arm, Plan
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.experiments.status import ExperimentStatus
+from perdure.domain.foundation.errors import InvalidInput, StoreAway
+from perdure.interfaces.cli import follow_experiment
 from tests.interfaces.cli.memory import Installation
 
 FILE = """\
@@ -50,3 +54,39 @@ def test_the_list_has_all_experiments(perdure: Installation) -> None:
     assert perdure.run("experiment", "list", "--json") == 0
     found = [one["id"] for one in json.loads(perdure.out)["experiments"]]
     assert found == [f"exp-{number:03}" for number in range(250)]
+
+
+@pytest.fixture
+def away(perdure: Installation, monkeypatch: pytest.MonkeyPatch) -> list[StoreAway]:
+    """The errors that whoever asks for an experiment's state gets first, one after the other."""
+    status, errors = perdure.experiments.status, list[StoreAway]()
+
+    async def fickle(id: str) -> ExperimentStatus:
+        if errors:
+            raise errors.pop()
+        return await status(id)
+
+    monkeypatch.setattr(perdure.experiments, "status", fickle)
+    perdure.remembers = True  # the audit trail
+    monkeypatch.setattr(follow_experiment, "POLL_S", 0.01)
+    written(perdure, FILE)
+    return errors
+
+
+def test_an_experiment_is_followed_over_an_absence_of_the_store(
+    perdure: Installation, away: list[StoreAway]
+) -> None:
+    away += [StoreAway("The database is locked.")] * 3
+    assert perdure.run("experiment", "e.yaml", "--id", "exp-1") == 0
+    assert perdure.err.count("The database is locked.") == 1, "it is said once"
+    assert "The store answers again." in perdure.err
+    assert "ended: all trials have ended" in perdure.err
+
+
+def test_a_store_that_stays_away_ends_the_following_and_not_the_experiment(
+    perdure: Installation, away: list[StoreAway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow_experiment, "STORE_BACK_WITHIN_S", 0.05)
+    away += [StoreAway("The database is locked.")] * 1_000
+    assert perdure.run("experiment", "e.yaml", "--id", "exp-1") == 3
+    assert "It goes on: perdure experiment status exp-1" in perdure.err
