@@ -161,6 +161,19 @@ async def test_a_limit_on_active_time_ends_a_long_stage(site: Installation) -> N
     assert [stage.status for stage in result.iterations[0].stages] == ["completed", "cut"]
 
 
+async def test_a_limit_on_active_time_ends_a_slow_goal_judge(site: Installation) -> None:
+    verdict = {"achieved": True, "rationale": "yes"}
+    replies = [says("coder", "draft"), says("reviewer", "looked")]
+    judged = team(*PAIR, condition={"type": "goal_bound", "max_iterations": 2})
+    spec = task(judged, budget={"active_time": 1.5})
+    result = await site.run(spec, script([*replies, says("evaluator", verdict, delay_s=600)]))
+    assert (result.outcome, result.reason) == ("deadline", "active_time")
+    assert result.output in {"draft", "looked"}
+    (record,) = await site.records(result.id)
+    assert record.decision == "abort_timeout"
+    assert [stage.status for stage in record.stages] == ["completed", "completed"]
+
+
 async def test_a_number_that_a_tool_gave_ends_the_loop(site: Installation) -> None:
     counts = {"type": "tool_bound", "tool": "fs.read", "operator": "==", "value": 0}
     replies: list[dict[str, object]] = []

@@ -1,5 +1,7 @@
 """After the last stage: ask again for an unclear verdict, then ask the goal judge."""
 
+from temporalio import workflow
+
 from perdure.domain.budget.envelope import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.tokens import estimate
@@ -24,6 +26,8 @@ from perdure.workflows.role_parts.stages import BASE, Stages
 VERDICT_TOKENS = 2_048
 GOAL_TOKENS = 1_024
 JUDGE = "evaluator"
+# Patch: a run whose active time ended while its goal judge was asked ended as failed.
+TIME_IS_NO_FAILURE = "a goal judge that is cut short has not failed"
 
 
 class Verdicts:
@@ -32,6 +36,7 @@ class Verdicts:
     def __init__(self, run: RoleRun, engine: Engine, stages: Stages) -> None:
         self.run = run
         self.fitting = engine.fitting
+        self.limits = engine.limits
         self.models = engine.models
         self.stages = stages
 
@@ -129,9 +134,12 @@ class Verdicts:
         )
 
     def _judge_failed(self, called: Called) -> bool:
-        """Whether the judge failed, which ends the run."""
+        """Whether the judge failed or was cut short, which ends the run."""
         if not isinstance(called, AllModelsFailed | StepFailed):
             return False
+        if called.code == "interrupted" and workflow.patched(TIME_IS_NO_FAILURE):
+            self.run.state.cut = self.limits.ending_of(called)
+            return True
         why = f"{called.code}: {called.message}"[:300]
         self.run.state.cut = Ending(outcome="failed", reason=JUDGE_FAILED, detail=why)
         return True
