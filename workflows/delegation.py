@@ -356,6 +356,8 @@ class DelegationLoop(ControlHandlers):
 
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration; what was done so far can still be the best result."""
+        # Of an end that people were being asked about.
+        self.run.state.verdict = ""
         if self.run.state.turnover.record is not None:
             self.run.state.turnover.ending = ending
         self._fold()
@@ -368,7 +370,10 @@ class DelegationLoop(ControlHandlers):
         # who stopped the run did not ask for more spending.
         if ending.outcome == "out_of_budget" and self.run.told_to_end() is None:
             await self.manager.wrap_up()
-        ending = self.engine.life.settled(ending)
+        settled = self.engine.life.settled(ending)
+        # A stop that arrived meanwhile replaces the ending, and its sentence with it.
+        state.verdict = state.verdict if settled is ending else ""
+        ending = settled
         kept = returned(state, ending)
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = delegation_result(

@@ -9,6 +9,7 @@ from stages import open_gate
 from waiting import eventually
 
 from perdure.domain.delegation.apply_decision import UNHEARD
+from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate
 from perdure.domain.turns.guidance import SAID_SINCE
@@ -100,6 +101,8 @@ async def test_an_escalation_during_the_completion_check_is_asked_before_the_end
     await site.gateway.verb(run, Answer(by="ann", gate=gate.id, choice=choice))
     result = await site.gateway.result(run)
     assert (result.outcome, result.reason, result.output) == (*ending, "glass")
+    outcome, reason = result.outcome, result.reason
+    assert result.explanation == explain(outcome, reason), "not the end that was put off"
 
 
 async def test_a_person_who_is_asked_before_the_end_may_let_the_manager_go_on(

@@ -64,7 +64,10 @@ class Questions:
         if not asks or not workflow.patched(ASKED_BEFORE_THE_END):
             return ending
         answered = await self.escalated()
-        if answered is not None or not self.run.has_room:
-            return answered or ending
-        self.run.inform(GOES_ON)
-        return None
+        if answered is None and not self.run.has_room:
+            return ending
+        # The sentence of an end that did not come would explain the one that does.
+        self.run.state.verdict = ""
+        if answered is None:
+            self.run.inform(GOES_ON)
+        return answered

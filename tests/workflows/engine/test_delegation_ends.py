@@ -14,6 +14,7 @@ from perdure.domain.delegation.stall import Measurement, Progress
 from perdure.domain.delegation.state import CurrentIteration
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.turns.turn import Ending
+from perdure.workflows import delegation
 from perdure.workflows.delegation import DelegationLoop
 from perdure.workflows.delegation_parts.questions import Questions
 from perdure.workflows.delegation_parts.run import DelegationRun
@@ -94,6 +95,39 @@ async def test_a_run_that_rolls_while_its_end_is_asked_about_does_no_work_twice(
     assert await loop._step() == ending
     assert done == ["worked", "asked about the end"]
     assert state.stage == "manage"
+
+
+@pytest.mark.parametrize("ends", ["cut short", "stopped meanwhile", "as it was decided"])
+async def test_a_result_is_explained_by_the_end_that_came(
+    monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    decided = Ending(outcome="accepted", reason="completed")
+    stopped = Ending(outcome="stopped", reason="stopped")
+    state = SimpleNamespace(
+        verdict="The manager is done.", turnover=CurrentIteration(), unwritten=[]
+    )
+    settled = stopped if ends == "stopped meanwhile" else None
+
+    async def delivered(_: object) -> None:
+        return None
+
+    async def finished(_engine: object, result: str, _records: object) -> str:
+        return result
+
+    loop = object.__new__(DelegationLoop)
+    run = SimpleNamespace(state=state, id="r", spec=None, wall_time=1.0)
+    loop.run = cast("DelegationRun", run)
+    engine = SimpleNamespace(
+        life=SimpleNamespace(settled=lambda ending: settled or ending),
+        snapshots=SimpleNamespace(deliver=delivered),
+    )
+    loop.engine = cast("Engine", engine)
+    monkeypatch.setattr(delegation, "returned", lambda *_: None)
+    monkeypatch.setattr(delegation, "delegation_result", lambda state, **_: state.verdict)
+    monkeypatch.setattr(delegation, "finish_and_learn", finished)
+    closing = loop._cut_short(stopped) if ends == "cut short" else loop._close(decided)
+    told = "The manager is done." if ends == "as it was decided" else ""
+    assert await closing == told, "empty: the words of the ending itself are told"
 
 
 class _Rolled(Exception):
