@@ -124,8 +124,8 @@ SLOW = {
     ),
     "a failed model is not left": Mutation(
         "workflows/engine/model_caller.py",
-        "self.selection.seat(role): following}",
-        "self.selection.seat(role): following - 1}",
+        "seat: following}",
+        "seat: following - 1}",
         "agent_failover",
     ),
     "a denied call runs": Mutation(

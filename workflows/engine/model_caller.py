@@ -53,6 +53,8 @@ CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
 NO_RETRY_AFTER_A_STOP = "no retry after a stop"
 # Patch: of two calls side by side whose model refused both, the second one skipped a model.
 ONE_REFUSAL_ONE_STEP = "a model that refuses twice at once is left once"
+# Patch: of two calls side by side, the slower one went back to a model that had failed the other.
+NO_STEP_BACK = "a slow call takes no step back in the chain"
 
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
 
@@ -112,9 +114,11 @@ class ModelCaller:
         self, role: str, chain: tuple[str, ...], following: int, *, failed: str, why: str
     ) -> None:
         """Play the role with another model of its chain from now on."""
-        state = self.run.state
+        state, seat = self.run.state, self.selection.seat(role)
+        if state.chain_index.get(seat, 0) > following and workflow.patched(NO_STEP_BACK):
+            return  # a call beside this one has moved further
         # In the state: later calls begin with the model that answered, after continue-as-new too.
-        state.chain_index = {**state.chain_index, self.selection.seat(role): following}
+        state.chain_index = {**state.chain_index, seat: following}
         self.run.record_event(
             "model_failed_over",
             failed=failed,

@@ -1,4 +1,4 @@
-"""Calls side by side whose model refuses: each asks the next model of the chain, and skips none."""
+"""Calls side by side whose model refuses or fails: none skips a model, and none goes back."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import pytest
 from temporalio import workflow
 
 from perdure.domain.delegation.messages import ReviewReport
+from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limit_questions import LimitQuestions
@@ -18,7 +19,7 @@ from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import ModelCaller
 from perdure.workflows.engine.model_selection import ModelSelection
 from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.step_runner import StepRunner
+from perdure.workflows.engine.step_runner import StepFailed, StepRunner
 
 REVIEW = ModelCallSpec(role="critic", phase="evaluating", summary="review")
 
@@ -31,11 +32,23 @@ class FakeRun:
     events: list[tuple[object, object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.state = SimpleNamespace(chain_index={}, cards={})
+        cards = {name: ModelProfile(name=name, price=None) for name in self.chain}
+        self.state = SimpleNamespace(chain_index={}, cards=cards)
         self.spec = SimpleNamespace(models=SimpleNamespace(chain=lambda _: self.chain))
 
     def record_event(self, _event: str, **data: object) -> None:
         self.events.append((data["failed"], data["to"]))
+
+
+def caller_of(run: FakeRun) -> ModelCaller:
+    return ModelCaller(
+        cast("AnyRun", run),
+        steps=cast("StepRunner", None),
+        retries=cast("LostWorkerRetries", None),
+        limits=cast("LimitQuestions", None),
+        selection=ModelSelection(cast("AnyRun", run)),
+        fitting=cast("Fitting", SimpleNamespace(left_out=lambda *_: "")),
+    )
 
 
 async def reviewed(
@@ -52,14 +65,7 @@ async def reviewed(
         return ReviewReport(call=call)
 
     monkeypatch.setattr(ModelCaller, "_on_model", on_model)
-    caller = ModelCaller(
-        cast("AnyRun", run),
-        steps=cast("StepRunner", None),
-        retries=cast("LostWorkerRetries", None),
-        limits=cast("LimitQuestions", None),
-        selection=ModelSelection(cast("AnyRun", run)),
-        fitting=cast("Fitting", SimpleNamespace(left_out=lambda *_: "")),
-    )
+    caller = caller_of(run)
     ends: list[Called] = await asyncio.gather(
         *(caller.call_structured(lambda _: REVIEW) for _ in range(2))
     )
@@ -94,3 +100,41 @@ async def test_a_run_from_before_goes_on_as_it_did(monkeypatch: pytest.MonkeyPat
     run = FakeRun(("a", "b", "c"))
     ends = await reviewed(run, refusing="a", monkeypatch=monkeypatch)
     assert ends == [("b-2026", False), ("c-2026", False)]
+
+
+@pytest.mark.parametrize(
+    ("patched", "asked"),
+    [
+        pytest.param(True, ["a", "a", "b", "c", "c"], id="goes on where the other is"),
+        pytest.param(False, ["a", "a", "b", "c", "b", "c"], id="a run from before"),
+    ],
+)
+async def test_a_review_that_fails_late_asks_no_model_that_has_failed_the_other(
+    monkeypatch: pytest.MonkeyPatch, *, patched: bool, asked: list[str]
+) -> None:
+    """Two reviews at once: the second hears that its first model fails when the first is done."""
+    tried: list[str] = []
+    first_is_done = asyncio.Event()
+
+    async def on_model(
+        _self: ModelCaller, ask: ModelCallSpec, model: str, **_: object
+    ) -> ReviewReport | StepFailed:
+        tried.append(model)
+        await asyncio.sleep(0)
+        if ask.summary == "slow":
+            await first_is_done.wait()
+        if model != "c":
+            return StepFailed("", "model_server", f"{model} is down")
+        first_is_done.set()
+        return ReviewReport(call=ModelCallReport(status="replied", model=model))
+
+    monkeypatch.setattr(ModelCaller, "_on_model", on_model)
+    monkeypatch.setattr(workflow, "patched", lambda _: patched)
+    run = FakeRun(("a", "b", "c"))
+    caller = caller_of(run)
+    quick, slow = (
+        ModelCallSpec(role="critic", phase="evaluating", summary=pace) for pace in ("quick", "slow")
+    )
+    await asyncio.gather(caller.call_model(quick), caller.call_model(slow))
+    assert tried == asked
+    assert run.state.chain_index == {"critic": 2}
