@@ -43,6 +43,8 @@ from perdure.domain.tools.definitions import (
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS, call_shown
 
+CONVERSATION_DIGITS = 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class AskedCalls:
@@ -69,9 +71,7 @@ class AskedCalls:
         envelope = ToolInvocation(
             run=frame.run,
             call_id=use.id,
-            # The same on every attempt, so that a tool whose service knows such keys does its work
-            # once.
-            idempotency_key=f"{frame.run}/{step.iteration}/{use.id}",
+            idempotency_key=_key(frame.run, step),
             name=use.name,
             arguments=use.arguments,
             conversation=step.head,
@@ -95,6 +95,14 @@ class AskedCalls:
                         return _checked(use, step)
             address = link.parent
         raise NotFound(f"tool call {step.call_id} is not in transcript {step.head}")
+
+
+def _key(run: str, step: ToolCallRequest) -> str:
+    """The same on every attempt, so that a tool whose service knows such keys works once."""
+    key = f"{run}/{step.iteration}/{step.call_id}"
+    # Ids of calls are unique within a conversation, and each stage of an iteration has its own.
+    hexadecimal = step.head.partition(":")[2]
+    return f"{key}/{hexadecimal[:CONVERSATION_DIGITS]}" if step.stage else key
 
 
 def _checked(use: ToolUseBlock, step: ToolCallRequest) -> ToolUseBlock:

@@ -132,6 +132,38 @@ async def test_another_call_under_the_same_id_writes_its_own(
     assert len(await stores.todos.todos(reach=REACH)) == 4
 
 
+async def test_a_key_is_that_of_one_call_in_all_its_attempts(
+    stores: Stores, tmp_path: Path
+) -> None:
+    """Each stage of an iteration is a conversation of its own, whose model numbers its calls."""
+    keys: list[str] = []
+
+    @tool(access="network", name="own.order", idempotent=True)
+    async def order(context: ToolContext) -> str:
+        """Order something at a service that knows such keys."""
+        keys.append(context.idempotency_key)
+        return "ordered"
+
+    workspaces = LocalWorkspaces(tmp_path / "work", stores.blobs)
+    activity = CallTool(
+        blobs=stores.blobs,
+        calls=AskedCalls(
+            transcripts=stores.transcripts, frames=Frames(stores.blobs), workspaces=workspaces
+        ),
+        host=LocalToolHost((order,)),
+        workspaces=workspaces,
+    )
+    use = ToolUseBlock(type="tool_use", id="call-1", name="own.order", arguments={})
+    grant = ToolGrant(root="/", level="full", allowed=("own.order",))
+    for stage in ("coder", "reviewer", ""):
+        step = await _request(stores, use, stage=stage, grant=grant)
+        for _ in range(2):
+            assert (await ActivityEnvironment().run(activity.call_tool, step)).outcome == "ok"
+    assert keys[::2] == keys[1::2]
+    assert len(set(keys)) == 3
+    assert keys[-1] == "roles-1/1/call-1"
+
+
 @pytest.mark.parametrize(
     "arguments", [{"items": ["a", "c"]}, {"items": ["a", "b"], "more": 1}, {}], ids=str
 )
