@@ -181,14 +181,15 @@ class LocalWorkspaces:
             NotAllowed: `root` is not the working folder of this run.
         """
         ours = (await self.snapshot(run=run, root=root)).tree
+        present = await load_tree(self._blobs, ours.hash)
         merged, changed, conflicts = await merge_trees(
             self._blobs,
             base=await load_tree(self._blobs, base),
-            ours=await load_tree(self._blobs, ours.hash),
+            ours=present,
             theirs=await load_tree(self._blobs, tree),
         )
-        if not changed:
-            return Merged(tree=ours, conflicts=conflicts)
+        if merged == present:
+            return Merged(tree=ours, changed=changed, conflicts=conflicts)
         stored = await store_tree(self._blobs, merged)
         await self.restore(run=run, root=root, tree=stored.hash)
         return Merged(tree=stored, changed=changed, conflicts=conflicts)

@@ -20,7 +20,10 @@ Edit = tuple[int, int, Lines]
 async def merge_trees(
     blobs: BlobStore, *, base: Tree, ours: Tree, theirs: Tree
 ) -> tuple[dict[str, Leaf], tuple[str, ...], tuple[str, ...]]:
-    """The merged tree, the paths changed by `theirs`, and the conflicts, which stay as `ours`."""
+    """The merged tree, the paths taken from `theirs`, and the conflicts, which stay as `ours`.
+
+    What both made equal counts as taken: it is what a repeated merge finds.
+    """
     merged = dict(ours)
     changed: list[str] = []
     conflicts: list[str] = []
@@ -28,6 +31,7 @@ async def merge_trees(
     for path in sorted(changed_paths(base, theirs), key=lambda path: path in theirs):
         old, mine, new = base.get(path), ours.get(path), theirs.get(path)
         if mine == new:
+            changed.append(path)
             continue
         if mine == old and not _blocked(path, merged):
             leaf = new
@@ -36,7 +40,7 @@ async def merge_trees(
             if leaf is None:
                 conflicts.append(path)
                 # Of a folder that became a file, what is in it stays with it.
-                kept = [other for other in changed if other.startswith(f"{path}/")]
+                kept = [one for one in changed if one.startswith(f"{path}/") and one in ours]
                 merged.update((other, ours[other]) for other in kept)
                 changed = [other for other in changed if other not in kept]
                 continue

@@ -147,7 +147,10 @@ class MergeRequest(ActivityMessage):
 
 
 class MergeReport(ActivityMessage):
-    """The paths that were taken over, and those that both had changed in different ways."""
+    """The paths that were taken over, and those that both had changed in different ways.
+
+    A repeat names what the attempt before it took over.
+    """
 
     changed: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()

@@ -45,7 +45,10 @@ class StoredFiles(FrozenModel):
 
 
 class Merged(FrozenModel):
-    """What a merge did: paths taken over, and paths that both sides had changed differently."""
+    """What a merge did: paths taken over, and paths that both sides had changed differently.
+
+    A path counts as taken over also where the folder has it so already.
+    """
 
     tree: BlobRef
     changed: tuple[str, ...] = ()
@@ -90,7 +93,7 @@ class Workspaces(Protocol):
         """Take the changes from `base` to `tree` over into the run's working folder.
 
         What both changed is merged line by line; where that cannot be done the folder's own version
-        stays, and the path is a conflict. A repeat changes nothing.
+        stays, and the path is a conflict. A repeat changes nothing, and names the same paths.
         """
         ...
 

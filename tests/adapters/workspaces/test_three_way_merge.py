@@ -1,5 +1,6 @@
 """Merges: neither side loses what only one side has changed."""
 
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -26,6 +27,42 @@ async def test_a_folder_in_which_we_have_a_file_of_our_own_stays_whole():
     ours = {**FOLDER, "config/ours.yaml": THREE}
     merged, changed, conflicts = await merge_trees(BLOBS, base=FOLDER, ours=ours, theirs=FILE)
     assert (merged, changed, conflicts) == (ours, (), ("config",))
+
+
+@pytest.mark.parametrize(("base", "theirs"), [(FOLDER, FILE), (FILE, FOLDER)])
+async def test_a_repeat_names_what_was_taken_over_before(base, theirs):
+    merged, changed, conflicts = await merge_trees(
+        BLOBS, base=base, ours=dict(theirs), theirs=theirs
+    )
+    assert (merged, conflicts) == (theirs, ())
+    assert changed == ("config", "config/a.yaml", "config/b.yaml")
+
+
+async def test_a_merge_that_is_made_again_tells_what_it_brought(
+    workspaces, folder, blobs, monkeypatch
+):
+    """Its first attempt was killed after it had written the files; skills are among them."""
+    root = await workspaces.prepare(run="r1", source=str(folder), writable=True)
+    base = (await workspaces.base(run="r1")).hash
+    theirs = await workspaces.prepare(run="w1", source=str(folder), writable=True)
+    (Path(theirs) / "skills").mkdir()
+    (Path(theirs) / "skills" / "count.md").write_text("# Counting")
+    (Path(theirs) / "readme.md").unlink()
+    tree = (await workspaces.snapshot(run="w1", root=theirs)).tree.hash
+    first = await workspaces.merge(run="r1", root=root, base=base, tree=tree)
+    assert first.changed == ("readme.md", "skills/count.md")
+
+    async def restore(**_):
+        raise AssertionError("nothing is left to write")
+
+    monkeypatch.setattr(workspaces, "restore", restore)
+    assert await workspaces.merge(run="r1", root=root, base=base, tree=tree) == first
+
+
+async def test_what_both_removed_does_not_come_back_with_a_conflict():
+    ours = {"config/b.yaml": TWO, "config/ours.yaml": THREE, "keep": KEEP}
+    merged, _, conflicts = await merge_trees(BLOBS, base=FOLDER, ours=ours, theirs=FILE)
+    assert (merged, conflicts) == (ours, ("config",))
 
 
 @pytest.mark.parametrize("above", [[], ["z\n"]], ids=["at the top", "below it"])
