@@ -20,8 +20,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from waiting import eventually
 
+from perdure.activities.tool_calls import AskedCalls
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.activity_messages import ToolCallRequest
 from perdure.domain.run.result import RunResult
 from perdure.domain.tools.definitions import (
     HANDED_OVER_BYTES,
@@ -129,6 +131,37 @@ async def test_an_activity_is_a_tool(
     assert (shop.done, block.outcome) == (done, outcome)
     assert told in block.text
     assert result.output == "Done."
+
+
+@pytest.mark.parametrize(
+    ("kind", "done", "outcome", "told"),
+    [
+        ("worker_shutdown", ["1 bottle in EUR, attempt 1"], "ok", "r-bottle"),
+        ("not_allowed", [], "error", "not_run: the worker was stopped"),
+    ],
+    ids=["made again", "for good"],
+)
+async def test_a_worker_that_stops_while_it_reads_the_arguments_fails_no_call(
+    bare: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    done: list[str],
+    outcome: str,
+    told: str,
+) -> None:
+    """The activity has not begun, so no effect can come twice."""
+    shop, find, ends = Shop(), AskedCalls.find, [kind, kind]
+
+    async def stopped(self: AskedCalls, step: ToolCallRequest) -> tuple[ToolInvocation, ToolGrant]:
+        if ends:
+            raise ApplicationError("the worker was stopped", type=ends.pop(), non_retryable=True)
+        return await find(self, step)
+
+    monkeypatch.setattr(AskedCalls, "find", stopped)
+    result = await _run(bare, shop, {"order": {"item": "bottle"}}, {"access": "write"})
+    (block,) = await results(bare, result)
+    assert (shop.done, block.outcome) == (done, outcome)
+    assert told in block.text
 
 
 async def test_it_runs_after_it_is_approved_and_not_before(bare: Installation) -> None:

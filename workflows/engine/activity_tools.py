@@ -5,6 +5,8 @@ runs, and one of ours stores the result. Only the foreign one has an effect, so 
 follows the retry policy of its owner.
 """
 
+from dataclasses import replace
+
 from pydantic import JsonValue
 from temporalio import workflow
 
@@ -22,6 +24,8 @@ Ended = Completed[ToolCallReport] | StepFailed
 NOT_RUN = "not_run"
 READS = "read"
 ENDED_BY_US = frozenset({"cancelled", "unresponsive"})
+# Patch: a call failed if a worker was stopped while it read the arguments.
+READ_AGAIN = "arguments of a foreign activity are read again"
 
 
 class ActivityTools:
@@ -38,8 +42,13 @@ class ActivityTools:
             call: what the model asked for.
             terms: name the activity, and how it is run.
             read: the end of the step that read the arguments.
+
+        Returns:
+            The end of the call; `unbegun` if the arguments are to be read once more.
         """
         if isinstance(read, StepFailed):
+            if (read.lost or read.unreadable) and workflow.patched(READ_AGAIN):
+                return replace(read, unbegun=True)
             code = read.code if read.code in ENDED_BY_US else NOT_RUN
             return StepFailed(read.activity_id, code, read.message)
         given = read.report.handed_over

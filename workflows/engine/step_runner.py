@@ -44,7 +44,8 @@ class StepFailed:
     `code` is the error's type, `worker_lost` or `cancelled`; `failure` is there when a model call
     said what it had used. The last attempt of a lost step that is `unheard` sent no heartbeat: the
     server gave it to a worker that it could not reach, or whose network was gone. `trace` is the
-    traceback of its worker, if there was one.
+    traceback of its worker, if there was one. A tool call is `unbegun` if this step only prepared
+    it.
     """
 
     activity_id: str
@@ -53,6 +54,7 @@ class StepFailed:
     failure: ModelFailure | None = None
     unheard: bool = False
     trace: str = ""
+    unbegun: bool = False
 
     @property
     def wants_again(self) -> ModelFailure | None:
@@ -79,6 +81,10 @@ class StepFailed:
     def may_be_repeated(self) -> bool:
         """Whether it left no result through no fault of its own."""
         return self.lost or self.not_taken or self.unreadable
+
+    def is_repeated(self, *, idempotent: bool) -> bool:
+        """Whether a tool call that ended so is made again: without a second effect."""
+        return self.not_taken or (self.may_be_repeated and (idempotent or self.unbegun))
 
     @property
     def homeless(self) -> bool:

@@ -16,6 +16,7 @@ from perdure.domain.turns.tool_call_rules import (
 )
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.activity_tools import NOT_RUN
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.turn_policy import TurnPolicy
@@ -123,16 +124,15 @@ class ToolCallSteps:
         lost = broken.lost or broken.unreadable or broken.code in UNCERTAIN
         # The tool may have sent its mail or written its file before the worker died. Only a look
         # can tell, and the model is the one who can look.
-        if ran and lost and not self.terms_of(entry).idempotent:
+        if ran and lost and not broken.unbegun and not self.terms_of(entry).idempotent:
             how = "completed by hand, without its result" if broken.unreadable else "lost"
             note = (
                 f"{entry.call.name} was {how} while it ran. Its effect is uncertain: look before "
                 "you call it again."
             )
             return CallOutcome(call_id=entry.call.id, outcome="effect_uncertain", note=note)
-        return CallOutcome(
-            call_id=entry.call.id, outcome="error", note=f"{broken.code}: {broken.message}"
-        )
+        code = NOT_RUN if broken.unbegun else broken.code
+        return CallOutcome(call_id=entry.call.id, outcome="error", note=f"{code}: {broken.message}")
 
     def terms_of(self, entry: PlannedCall) -> ToolPolicy:
         return next(

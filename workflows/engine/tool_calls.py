@@ -160,14 +160,12 @@ class ToolCalls:
     async def _again(
         self, state: TurnState, entry: PlannedCall, done: Completed[ToolCallReport] | StepFailed
     ) -> Completed[ToolCallReport] | StepFailed:
-        """Run a call again that nobody took, or an idempotent one without a result.
+        """Run a call again that has not begun, or an idempotent one without a result.
 
         One that lost its worker as long as a person wants that.
         """
         terms = self.calls.terms_of(entry)
-        while isinstance(done, StepFailed) and (
-            done.not_taken or (terms.idempotent and done.may_be_repeated)
-        ):
+        while isinstance(done, StepFailed) and done.is_repeated(idempotent=terms.idempotent):
             if not await self.retries.goes_on_after(done, entry.call.name):
                 break
             activity_id, handle = self.calls.start_call(state, entry)
