@@ -91,7 +91,9 @@ class ToolCallSteps:
         timeout_s: float,
         active_time_s: float | None = None,
     ) -> ToolCallRequest:
-        hosted = self.run.state.hosted is not None
+        terms = self.terms_of(entry)
+        # A foreign activity has no working folder: any host may read its arguments.
+        hosted = self.run.state.hosted is not None and terms.activity is None
         return ToolCallRequest(
             frame=self.run.state.frame or "",
             head=state.head.hash if state.head else "",
@@ -106,7 +108,7 @@ class ToolCallSteps:
             # In the same step as the call: wherever the host is lost, folder and transcript agree.
             takes_snapshot=hosted
             and self.run.state.base_tree is not None
-            and self.terms_of(entry).access in CHANGES,
+            and terms.access in CHANGES,
         )
 
     def told_of_move(self) -> str:
