@@ -33,7 +33,7 @@ from perdure.domain.delegation.schemas import decision_schema
 from perdure.domain.delegation.summary import is_usable
 from perdure.domain.evaluation.program_checks import Command
 from perdure.domain.evaluation.verifier_ports import CommandRunner
-from perdure.domain.foundation.errors import NotAllowed
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.foundation.plain_text import quoted
 from perdure.domain.llm.attachments import attachment_in
@@ -43,6 +43,7 @@ from perdure.domain.projects.records import ROLLING_SUMMARY, Artifact, Reach
 from perdure.domain.run.activity_messages import ModelCallRequest, ShelveReport, ShelveRequest
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.entries import SayEntry
+from perdure.domain.turns.guidance import is_added
 from perdure.domain.turns.prompts import input_address, input_text
 
 WRAPPING_UP = "wrapping_up"
@@ -123,17 +124,27 @@ class Shelve:
         """Replace each long value by a reference to a blob."""
         values: dict[str, JsonValue] = {}
         shown: dict[str, str] = {}
+        lost: dict[str, str] = {}
         for name, value in step.values.items():
             if (attached := attachment_in(value)) is not None:
                 shown[name], values[name] = attached.words, value
                 continue
-            address = input_address(value)
-            text = input_text(value) if address is None else await self._blobs.get_text(address)
-            shown[name] = beginning(text)
-            if address is None and len(text.encode()) > PASSED_INLINE_BYTES:
-                address = (await self._blobs.put_text(text)).hash
-            values[name] = value if address is None else {"ref": address}
-        return ShelveReport(values=values, shown=shown)
+            try:
+                shown[name], values[name] = await self._put_by(value)
+            except (NotFound, InvalidInput) as error:
+                # No message to a run at work may fail it.
+                if not is_added(name):
+                    raise
+                lost[name] = error.message
+        return ShelveReport(values=values, shown=shown, lost=lost)
+
+    async def _put_by(self, value: JsonValue) -> tuple[str, JsonValue]:
+        """What a manager is shown of an input, and the input as it is passed on."""
+        address = input_address(value)
+        text = input_text(value) if address is None else await self._blobs.get_text(address)
+        if address is None and len(text.encode()) > PASSED_INLINE_BYTES:
+            address = (await self._blobs.put_text(text)).hash
+        return beginning(text), value if address is None else {"ref": address}
 
 
 def beginning(text: str) -> str:

@@ -10,7 +10,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import Frames
 from perdure.domain.budget.journal import Journal
-from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput, Unreadable
+from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput, NotFound, Unreadable
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.llm.attachments import (
@@ -45,6 +45,7 @@ from perdure.domain.run.status import StoredRun
 from perdure.domain.sight import blind_roles
 from perdure.domain.tools.definitions import ToolDefinition
 from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
+from perdure.domain.turns.guidance import LOST_TEXT, is_added
 from perdure.domain.turns.output_schema import schema_prompt
 from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
 from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resumable
@@ -224,13 +225,22 @@ class OpenRun:
                 inputs[name] = attachments[name].words
                 continue
             address = input_address(value)
-            inputs[name] = input_text(value) if address is None else await self._read(name, address)
+            if address is None:
+                inputs[name] = input_text(value)
+                continue
+            # No message to a run at work may fail it, nor the loop below it that is told of it.
+            added = is_added(name) and step.commission is not None and step.commission.parent
+            inputs[name] = await self._read(name, address, added=bool(added))
         return inputs
 
-    async def _read(self, name: str, address: str) -> str:
+    async def _read(self, name: str, address: str, *, added: bool) -> str:
         try:
             return await self.blobs.get_text(address)
-        except InvalidInput as error:
+        except (InvalidInput, NotFound) as error:
+            if added:
+                return LOST_TEXT
+            if isinstance(error, NotFound):
+                raise
             raise InvalidInput(f"context.{name}: {error.message}", cure=GIVE_TEXT) from error
 
     async def _conversation(

@@ -179,9 +179,7 @@ class DelegationLoop(ControlHandlers):
             ShelveRequest(values=self.run.spec.context),
             **activity_options.store_step(self.run.site, summary="put inputs by"),
         )
-        # A fork begins with the state of another run: inputs that people added there stay.
-        self.run.state.inputs = {**self.run.state.inputs, **report.values}
-        self.run.state.shown = {**self.run.state.shown, **report.shown}
+        self.run.take_inputs(report)
 
     async def _limits(self) -> Ending | None:
         """The end before a further iteration: budget, clocks, permitted decisions."""

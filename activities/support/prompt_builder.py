@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
@@ -47,6 +48,7 @@ from perdure.domain.turns.entries import (
     StageEntry,
     ToolResultEntry,
 )
+from perdure.domain.turns.guidance import LOST_TEXT
 
 
 class RolePrompts:
@@ -236,9 +238,19 @@ class PromptBuilder:
                 return await self._roles.goal(entry, frame=frame)
 
     async def _say(self, entry: SayEntry) -> Message:
-        text = entry.text if entry.ref is None else await self._blobs.get_text(entry.ref)
+        text = entry.text if entry.ref is None else await self._added(entry, entry.ref)
         block = TextBlock(type="text", text=text)
         return Message(role=entry.role, blocks=(block,), pinned=entry.pinned)
+
+    async def _added(self, entry: SayEntry, address: str) -> str:
+        try:
+            return await self._blobs.get_text(address)
+        except (NotFound, InvalidInput):
+            # What people said is pinned, and no message may fail a run. Everything else is a
+            # question of ours, which no model could answer without its text.
+            if not entry.pinned:
+                raise
+            return entry.text or LOST_TEXT
 
     async def _result(self, entry: ToolResultEntry) -> ToolResultBlock:
         text = ""

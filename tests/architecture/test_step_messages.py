@@ -263,7 +263,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "root": "required",
             "count_cache_reads": False,
         },
-        "ShelveReport": {"values": "required", "shown": {}},
+        "ShelveReport": {"values": "required", "shown": {}, "lost": {}},
         "SettleTrialReport": {
             "cost_usd": "0",
             "tokens": 0,

@@ -1,6 +1,6 @@
 """Asking the manager for its next decision."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from temporalio import workflow
 
@@ -14,8 +14,16 @@ from perdure.domain.delegation.schemas import decision_schema
 from perdure.domain.delegation.state import CurrentIteration
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.run.activity_messages import ShelveRequest
+from perdure.domain.run.control import note_refused
 from perdure.domain.turns.entries import SayEntry
-from perdure.domain.turns.guidance import PendingInput, in_force, not_read, with_added
+from perdure.domain.turns.guidance import (
+    PendingInput,
+    in_force,
+    not_read,
+    with_added,
+    without_lost,
+)
+from perdure.domain.turns.prompts import input_address
 from perdure.domain.turns.records import IterationRecord
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine import activity_options
@@ -97,13 +105,19 @@ class ManagerDecisions:
             ShelveRequest(values=fresh),
             **activity_options.store_step(self.run.site, summary="put added texts by"),
         )
-        state.inputs, state.shown = (
-            {**state.inputs, **report.values},
-            {**state.shown, **report.shown},
-        )
-        self.run.inform(
-            f"People added a text, which holds like the task: input {', '.join(fresh)}."
-        )
+        self.run.take_inputs(report)
+        if report.values:
+            names = ", ".join(report.values)
+            self.run.inform(f"People added a text, which holds like the task: input {names}.")
+        self._leave_out({input_address(fresh[name]): why for name, why in report.lost.items()})
+
+    def _leave_out(self, lost: Mapping[str | None, str]) -> None:
+        """Take texts for refused that nobody can read: no message may fail a run."""
+        control = self.run.state.control
+        control.inputs = without_lost(control.inputs, lost)
+        for why in lost.values():
+            note_refused(control, "add_input", why)
+            self.run.panel_is_stale = True
 
     def _begin(self) -> None:
         state = self.run.state

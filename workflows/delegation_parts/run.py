@@ -16,6 +16,7 @@ from perdure.domain.delegation.state import (
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.evaluation.rubric import WorkerRequirements
+from perdure.domain.run.activity_messages import ShelveReport
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored
 from perdure.domain.run.state import told_above
@@ -105,6 +106,14 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def inform(self, *notes: str) -> None:
         """Tell the manager something in its next prompt."""
         self.state.course = self.state.course.told(*notes)
+
+    def take_inputs(self, report: ShelveReport) -> None:
+        """Take inputs that were put by, and tell the manager of those that are lost."""
+        # A fork begins with the state of another run: inputs that people added there stay.
+        self.state.inputs = {**self.state.inputs, **report.values}
+        self.state.shown = {**self.state.shown, **report.shown}
+        for why in report.lost.values():
+            self.inform(f"A text that people added could not be read: {why}")
 
     def ended_by(self, verdict: RunEnd) -> Ending:
         """Turn the rules' verdict into an ending, and keep its sentence for the result."""

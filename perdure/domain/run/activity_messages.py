@@ -391,8 +391,10 @@ class ShelveRequest(ActivityMessage):
 class ShelveReport(ActivityMessage):
     """The inputs to pass on: short ones inline, long ones by address.
 
-    `shown` is their text, of long ones the beginning.
+    `shown` is their text, of long ones the beginning. What people added may be `lost`: then it says
+    why, and neither of the two has it.
     """
 
     values: dict[str, JsonValue]
     shown: dict[str, str] = {}
+    lost: dict[str, str] = {}

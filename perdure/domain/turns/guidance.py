@@ -3,7 +3,8 @@
 Each prompt lists it, and the judge sees it as a demand. It is numbered, so that it can be removed.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
@@ -18,6 +19,9 @@ SAID_KEPT = 50
 SAID_CHARACTERS = 32 * 1024
 SAID_SINCE = "Said since the task was given, and demanded of the work like the task itself:"
 TAKEN_BACK = "This was taken back and holds no more: {text}"
+LOST_TEXT = "(this text is lost)"
+ADDED = "added {number}"
+_ADDED = re.compile(r"added [1-9]\d*")
 
 
 class PendingInput(FrozenModel):
@@ -71,9 +75,19 @@ def with_added(
     told = dict(inputs)
     for ref in (one.ref for one in given if one.ref is not None):
         if {"ref": ref.hash} not in told.values():
-            numbers = (f"added {number}" for number in count(1))
+            numbers = (ADDED.format(number=number) for number in count(1))
             told[next(name for name in numbers if name not in told)] = {"ref": ref.hash}
     return told
+
+
+def is_added(name: str) -> bool:
+    """Whether an input has the name of a text that was added to a run at work."""
+    return _ADDED.fullmatch(name) is not None
+
+
+def without_lost(given: Sequence[PendingInput], lost: Collection[str | None]) -> list[PendingInput]:
+    """What was added, without the texts at these addresses."""
+    return [one for one in given if one.ref is None or one.ref.hash not in lost]
 
 
 def not_read(now: Sequence[S], read: Sequence[S]) -> list[S]:

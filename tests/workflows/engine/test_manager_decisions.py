@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
@@ -50,6 +51,7 @@ class Manager:
             turnover=CurrentIteration(record=IterationRecord(index=1)),
         )
         self.told: list[str] = []
+        self.lost: dict[str, str] = {}
 
     async def call_model(self, _: object) -> object:
         if len(self.ends) > 1 or isinstance(self.ends[0], ManageReport):
@@ -61,7 +63,8 @@ class Manager:
         return True
 
     async def shelve(self, _: object, request: ShelveRequest, **__: object) -> ShelveReport:
-        return ShelveReport(values=request.values, shown=dict.fromkeys(request.values, "…"))
+        values = {name: one for name, one in request.values.items() if name not in self.lost}
+        return ShelveReport(values=values, shown=dict.fromkeys(values, "…"), lost=self.lost)
 
     async def decide(self, monkeypatch: pytest.MonkeyPatch) -> None:
         run = SimpleNamespace(
@@ -71,6 +74,7 @@ class Manager:
             sync_visibility=lambda: None,
             inform=self.told.append,
         )
+        run.take_inputs = partial(DelegationRun.take_inputs, cast("DelegationRun", run))
         engine = SimpleNamespace(limits=self, fitting=None, models=self)
         asking = ManagerDecisions(cast("DelegationRun", run), cast("Engine", engine))
         options = SimpleNamespace(store_step=lambda *_, **__: {})
@@ -104,3 +108,20 @@ async def test_what_comes_during_a_call_is_unread_though_something_was_taken_bac
     manager = Manager(DECIDED, during=change)
     await manager.decide(monkeypatch)
     assert manager.control.inputs == [said("second")]
+
+
+async def test_of_texts_that_were_added_the_lost_ones_are_refused_and_the_others_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = Manager(DECIDED, during=lambda _: None)
+    other = LONG.model_copy(update={"ref": BlobRef(hash="sha256:other")})
+    manager.control.inputs = [LONG, other]
+    manager.lost = {"added 1": "it is not in this store"}
+    await manager.decide(monkeypatch)
+    assert manager.state.inputs == {"added 2": {"ref": "sha256:other"}}
+    assert manager.told == [
+        "A text that people added could not be read: it is not in this store",
+        "People added a text, which holds like the task: input added 2.",
+    ]
+    assert manager.control.refused_signals == ["add_input: it is not in this store"]
+    assert manager.control.inputs == []
