@@ -4,6 +4,7 @@ import secrets
 import webbrowser
 from datetime import timedelta
 from typing import Annotated
+from urllib.parse import quote
 
 from cyclopts import Parameter
 
@@ -36,7 +37,10 @@ async def open_page(
     """
     async with session.connected(start=True) as services:
         address = url or await _address(session, services)
-        path = f"/runs/{await services.gateway.resolve(run)}" if run else "/"
+        path = "/"
+        if run:
+            # An id may hold a `+`, which is a space in a query.
+            path = f"/runs/{quote(await services.gateway.resolve(run), safe='')}"
         now = session.context.now()
         token = ApiToken(
             id=secrets.token_hex(4),
@@ -54,7 +58,7 @@ async def open_page(
         ticket = Ticket(token=token.id, digest=token.digest, until=token.expires_at or now)
         key = await services.access.signing_key()
     # Behind `#`, which browsers send to no server, so that no log of a proxy has it.
-    link = f"{address}/sign-in?next={path}#ticket={ticket.text(key)}"
+    link = f"{address}/sign-in?next={quote(path, safe='')}#ticket={ticket.text(key)}"
     opened = not show and session.output.is_terminal and webbrowser.open(link)
     told = "The page is open in your browser." if opened else f"Open this within 2 minutes: {link}"
     session.output.show(line(told), {"type": "page", "url": link, "opened": opened})

@@ -5,14 +5,14 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.web.session import Ticket
-from tests.interfaces.cli import memory
+from tests.interfaces.cli import memory, samples
 from tests.interfaces.cli.memory import ENDPOINTS, FakePart, FakeRuntime, Installation
 
 
@@ -46,6 +46,15 @@ def test_the_address_holds_a_ticket_and_no_secret(world: Installation) -> None:
     assert (ticket.token, ticket.digest) == (token.id, token.digest)
     assert token.scopes == ("answer",)
     assert token.expires_at == token.created_at + timedelta(minutes=2)
+
+
+def test_the_address_leads_to_a_run_whose_id_has_a_plus(world: Installation) -> None:
+    run = "backup+nightly"
+    world.gateway.statuses[run] = samples.status(id=run)
+    assert world.run("open", run, "--url", "http://127.0.0.1:8237", "--json") == 0
+    (path,) = parse_qs(urlsplit(told(world)["url"]).query)["next"]
+    assert "+" not in path
+    assert unquote(path) == f"/runs/{run}"
 
 
 def test_without_a_page_it_says_how_to_start_one(world: Installation) -> None:
