@@ -5,9 +5,10 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.plain_text import lines_of
 
 POLL_S = 0.2
@@ -32,6 +33,7 @@ async def read_logs(
 
     Raises:
         NotFound: there is no such log, or none at all.
+        NotAllowed: one cannot be read.
     """
     folder = settings.home / "logs"
     names = sorted(path.stem for path in folder.glob("*.log"))
@@ -52,20 +54,30 @@ async def read_logs(
 
 
 class _Tail:
-    """Reads a growing file from its last lines; a file that has shrunk is read from its start."""
+    """Reads a growing file from its last lines; a file that has shrunk is read from its start.
+
+    A file that was removed has no lines, and is read from its start when it is there again.
+    """
 
     def __init__(self, path: Path, part: str, lines: int) -> None:
         self._path = path
         self._part = part
-        self._offset = _start_of(path, lines)
+        try:
+            self._offset = _start_of(path, lines)
+        except FileNotFoundError:
+            self._offset = 0
 
     def more(self) -> list[LogLine]:
-        with self._path.open("rb") as file:
-            if file.seek(0, 2) < self._offset:
-                self._offset = 0
-            file.seek(self._offset)
-            # What follows the last line end is still being written, and is read the next time.
-            whole, newline, _ = file.read().rpartition(b"\n")
+        try:
+            with _opened(self._path) as file:
+                if file.seek(0, 2) < self._offset:
+                    self._offset = 0
+                file.seek(self._offset)
+                # What follows the last line end is still being written, and is read the next time.
+                whole, newline, _ = file.read().rpartition(b"\n")
+        except FileNotFoundError:
+            self._offset = 0
+            return []
         if not newline:
             return []
         self._offset += len(whole) + 1
@@ -73,11 +85,24 @@ class _Tail:
         return [LogLine(self._part, line) for line in text.split("\n")]
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A log to read; raises `NotAllowed` if it is there and cannot be opened."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise NotAllowed(
+            f"The log {path} cannot be read: {error.strerror or error}.",
+            cure="Let the user read it who runs this command.",
+        ) from error
+
+
 def _start_of(path: Path, lines: int) -> int:
     """Where the last lines of a file begin; what follows its last line end is none yet."""
     # One more, as the end of the last line is not that of the line before the first one.
     wanted = lines + 1
-    with path.open("rb") as file:
+    with _opened(path) as file:
         start = file.seek(0, 2)
         while start > 0:
             size = min(TAIL_BYTES, start)

@@ -12,7 +12,7 @@ import pytest
 
 from perdure.adapters.http_server import choose, is_free
 from perdure.adapters.settings.variables import Settings
-from perdure.domain.foundation.errors import NotFound, RuntimeUnavailable
+from perdure.domain.foundation.errors import NotAllowed, NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
 from perdure.local_services import apply_settings
 from perdure.local_services.apply_settings import changed, digests, must_restart
@@ -220,6 +220,39 @@ async def test_logs_are_read_and_followed(home: Path, settings_of: MakeSettings)
     with log.open("a", encoding="utf-8") as file:
         file.write("f\n")
     assert (await anext(lines)).text == "half"
+
+
+async def test_a_log_that_is_removed_is_followed_from_its_start_when_it_is_back(
+    home: Path, settings_of: MakeSettings
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    log, other = files.log("api"), files.log("worker")
+    for file in (log, other):
+        file.write_text("one\ntwo\n", encoding="utf-8")
+    lines = read_logs(settings_of(), lines=1, follow=True)
+    assert [(await anext(lines)).text for _ in range(2)] == ["two", "two"]
+    log.unlink()
+    with other.open("a", encoding="utf-8") as file:
+        file.write("three\n")
+    assert (await anext(lines)).text == "three"
+    log.write_text("a first line of a new file\n", encoding="utf-8")
+    assert (await anext(lines)).text == "a first line of a new file"
+
+
+async def test_a_log_that_leads_nowhere_has_no_lines(home: Path, settings_of: MakeSettings) -> None:
+    files = HomeFiles(home)
+    files.make()
+    files.log("worker").symlink_to(home / "gone")
+    assert [line async for line in read_logs(settings_of(), "worker")] == []
+
+
+async def test_a_log_that_cannot_be_read_is_named(home: Path, settings_of: MakeSettings) -> None:
+    files = HomeFiles(home)
+    files.make()
+    files.log("worker").mkdir()  # a permission would not stop a superuser
+    with pytest.raises(NotAllowed, match=r"worker\.log cannot be read: Is a directory"):
+        await anext(read_logs(settings_of(), "worker"))
 
 
 @pytest.mark.parametrize(("lines", "shown"), [(0, 0), (1, 1), (20_000, 20_000), (90_000, 30_000)])
