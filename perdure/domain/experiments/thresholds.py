@@ -7,7 +7,7 @@ only settings that stop earlier than the recorded run did can be replayed.
 from collections.abc import Sequence
 from decimal import Decimal
 
-from perdure.domain.evaluation.trajectory import rounded
+from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.experiments.trials import Step, Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
 
@@ -51,20 +51,27 @@ class ThresholdStudy(FrozenModel):
     recommended: Estimate
 
 
-def stopped_after(steps: Sequence[Step], setting: Setting) -> int:
-    """After how many iterations a run with these scores ends under a setting, at least 1."""
-    best = 0.0
-    for done, step in enumerate(steps[: setting.max_iterations], start=1):
-        # A draft without a score improves nothing, and so ends the replay where improvement is
-        # asked for.
-        score = step.score or 0.0
-        # Rounded as the loop rounds: as floats, 0.7 - 0.65 is less than 0.05.
-        gain, best = rounded(score - best), max(best, score)
-        if best >= setting.quality_threshold:
+def trajectories(steps: Sequence[Step]) -> tuple[Trajectory, ...]:
+    """What the loop knew after each iteration of a run."""
+    after: list[Trajectory] = []
+    for step in steps:
+        after.append((after[-1] if after else Trajectory()).after(step.score))
+    return tuple(after)
+
+
+def stopped_after(run: Sequence[Trajectory], setting: Setting) -> int:
+    """After how many iterations a run that went so ends under a setting, at least 1.
+
+    By the rules of the loop: a gain is measured from score to score, and an iteration without a
+    score ends nothing.
+    """
+    for done, known in enumerate(run[: setting.max_iterations], start=1):
+        if known.reached(setting.quality_threshold):
             return done
-        if done > 1 and setting.improvement_threshold and gain < setting.improvement_threshold:
+        least = setting.improvement_threshold
+        if least and known.diminishing(least):
             return done
-    return min(len(steps), setting.max_iterations)
+    return min(len(run), setting.max_iterations)
 
 
 def study(arm: str, trials: Sequence[Trial]) -> ThresholdStudy | None:
@@ -79,14 +86,17 @@ def study(arm: str, trials: Sequence[Trial]) -> ThresholdStudy | None:
     longest = max((len(steps) for steps in runs), default=0)
     if longest < 2:  # one iteration leaves nothing to stop earlier
         return None
-    found = [
-        _estimate(
-            runs,
-            Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least),
-        )
+    settings = [
+        Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least)
         for most in range(1, longest + 1)
         for quality in QUALITIES
         for least in IMPROVEMENTS
+    ]
+    # Run by run: the trajectories of all runs at once would need much room.
+    ends = [[stopped_after(went, one) for one in settings] for went in map(trajectories, runs)]
+    found = [
+        _estimate([steps[:end] for steps, end in zip(runs, after, strict=True)], setting)
+        for setting, after in zip(settings, zip(*ends, strict=True), strict=True)
     ]
     # The cheapest first, of equal ones the best: what is recommended and the frontier go by it.
     ordered = _without_repeats(sorted(found, key=lambda one: (one.tokens, -one.score)))
@@ -101,9 +111,9 @@ def study(arm: str, trials: Sequence[Trial]) -> ThresholdStudy | None:
     )
 
 
-def _estimate(runs: Sequence[Sequence[Step]], setting: Setting) -> Estimate:
-    kept = [steps[: stopped_after(steps, setting)] for steps in runs]
-    count = len(runs)
+def _estimate(kept: Sequence[Sequence[Step]], setting: Setting) -> Estimate:
+    """The means over what a setting keeps of the runs."""
+    count = len(kept)
     cost = total_usd([step.cost_usd for steps in kept for step in steps])
     return Estimate(
         setting=setting,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.experiments.thresholds import Setting, stopped_after, study
+from perdure.domain.experiments.thresholds import Setting, stopped_after, study, trajectories
 from perdure.domain.experiments.trials import Step, Trial, Try
 
 
@@ -25,9 +25,12 @@ def trial(number: int, *scores: float | None) -> Trial:
         ((0.2, 0.5, 0.9), 3, 0.5, 0.0, 2),
         ((0.9, 0.5, 0.95), 3, 0.9, 0.0, 1),
         ((0.2, 0.21, 0.9), 3, 1.0, 0.05, 2),
-        # A worse draft is no improvement, and a draft without a score neither.
+        # A worse draft is no improvement; about a draft without a score the loop cannot say.
         ((0.5, 0.2, 0.9), 3, 1.0, 0.05, 2),
-        ((0.5, None, 0.9), 3, 1.0, 0.05, 2),
+        ((0.5, None, 0.9), 3, 1.0, 0.05, 3),
+        ((0.5, None, 0.52, 0.9), 4, 1.0, 0.05, 3),
+        ((None, 0.02, 0.9), 3, 1.0, 0.05, 3),
+        ((None, None), 9, 0.5, 0.5, 2),
         ((0.5,), 9, 1.0, 0.5, 1),
         # As floats, 0.7 - 0.65 is less than 0.05; the loop itself goes on.
         ((0.65, 0.7, 0.9), 3, 1.0, 0.05, 3),
@@ -37,7 +40,7 @@ def test_when_a_run_would_have_stopped(
     scores: tuple[float | None, ...], most: int, quality: float, least: float, after: int
 ) -> None:
     setting = Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least)
-    assert stopped_after(steps(*scores), setting) == after
+    assert stopped_after(trajectories(steps(*scores)), setting) == after
 
 
 @given(
@@ -50,7 +53,7 @@ def test_no_setting_runs_longer_than_it_was_recorded(
     scores: list[float], most: int, quality: float, least: float
 ) -> None:
     setting = Setting(max_iterations=most, quality_threshold=quality, improvement_threshold=least)
-    assert 1 <= stopped_after(steps(*scores), setting) <= min(len(scores), most)
+    assert 1 <= stopped_after(trajectories(steps(*scores)), setting) <= min(len(scores), most)
 
 
 def test_the_cheapest_setting_that_is_as_good_is_recommended() -> None:
