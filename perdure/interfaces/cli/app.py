@@ -15,7 +15,7 @@ from rich.console import Console
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.interfaces.app_context import AppContext
-from perdure.interfaces.cli.console import console_on
+from perdure.interfaces.cli.console import console_on, lead_nowhere
 from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
@@ -155,12 +155,13 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
         _tell_it_goes_on(session)
         return INTERRUPTED
     except BrokenPipeError:
-        _lead_nowhere()  # the reader of the pipe is gone, as with `| head`
+        lead_nowhere(context.stdout)  # the reader of the pipe is gone, as with `| head`
+        _tell_it_goes_on(session)
         return 0
     except OSError as error:
         if error.errno not in UNWRITTEN:
             raise
-        _lead_nowhere()
+        lead_nowhere(context.stdout)
         told = PerdureError(
             f"This command could not write: {error.strerror}.",
             cure="Make room where its output and its files go.",
@@ -193,11 +194,6 @@ def refuse(error: PerdureError, argv: Sequence[str]) -> int:
     _, as_json = without_json(argv)
     Output(sys.stdout, sys.stderr, as_json=as_json).error(error)
     return error.exit_code
-
-
-def _lead_nowhere() -> None:
-    """Send the rest of the output nowhere: Python would flush it at exit, and fail once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def leave(code: int) -> NoReturn:

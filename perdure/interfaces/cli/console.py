@@ -4,9 +4,12 @@ Names, paths, labels, tool arguments and model replies reach the views unchanged
 drawn, control characters in them are shown by their number, whichever view it is.
 """
 
+import errno
 import os
 from collections.abc import Iterable
-from typing import TextIO
+from contextlib import suppress
+from io import UnsupportedOperation
+from typing import IO, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -18,13 +21,17 @@ from perdure.domain.foundation.plain_text import printable
 NOTEBOOK = "JPY_PARENT_PID"
 
 
-def console_on(file: TextIO) -> Console:
-    """A console that prints text as given: no markup, no emoji codes, no control characters."""
+def console_on(file: TextIO, *, needed: bool = True) -> Console:
+    """A console that prints text as given: no markup, no emoji codes, no control characters.
+
+    Args:
+        file: where it prints.
+        needed: whether a reader that goes away ends the work; else the rest is told to nobody.
+    """
     # A cell's `!perdure` has a terminal that erases nothing: each turn of a spinner would stay.
     terminal = False if NOTEBOOK in os.environ else None
-    return PrintableConsole(
-        file=file, force_terminal=terminal, highlight=False, markup=False, emoji=False
-    )
+    made = PrintableConsole if needed else HintConsole
+    return made(file=file, force_terminal=terminal, highlight=False, markup=False, emoji=False)
 
 
 class PrintableConsole(Console):
@@ -39,6 +46,28 @@ class PrintableConsole(Console):
         drawn = printable_text(renderable) if isinstance(renderable, Text) else renderable
         for segment in super().render(drawn, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again: rich would close standard output, whichever pipe it is, and exit."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+class HintConsole(PrintableConsole):
+    """A console for what nobody needs: when its reader is gone, the rest is told to nobody."""
+
+    def on_broken_pipe(self) -> None:
+        """Be quiet from now on."""
+        self.quiet = True
+        lead_nowhere(self.file)
+
+
+def lead_nowhere(file: IO[str]) -> None:
+    """Send the rest of a file nowhere: Python would flush it at exit, and fail once more."""
+    with suppress(UnsupportedOperation):  # in memory
+        number = file.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def printable_text(text: Text) -> Text:

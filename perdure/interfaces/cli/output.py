@@ -73,7 +73,7 @@ class Output:
         self.as_json = as_json
         self._stdout = stdout
         self._out = console_on(stdout)
-        self._err = console_on(stderr)
+        self._err = console_on(stderr, needed=False)
 
     @property
     def is_terminal(self) -> bool:
@@ -165,8 +165,11 @@ class Output:
         if self._err.is_terminal:
             self._err.print(stack(head, cure))
         else:
-            self._err.file.write(plain(stack(head, cure)) + "\n")
-            self._err.file.flush()
+            try:
+                self._err.file.write(plain(stack(head, cure)) + "\n")
+                self._err.file.flush()
+            except BrokenPipeError:
+                self._err.on_broken_pipe()
 
     def _write(self, text: str) -> None:
         self._stdout.write(f"{text}\n")
