@@ -79,7 +79,7 @@ class Library:
         """All items of a kind; proposals come first, then the newest."""
         found = await self._items(shelf)
         kept = [one for one in found if state is None or one.state == state]
-        return sorted(kept, key=lambda one: (one.state != "proposed", -one.created.timestamp()))
+        return sorted(kept, key=place_of)
 
     async def entry(self, shelf: Shelf, id: str) -> LibraryEntry:
         """One item in full.
@@ -188,6 +188,11 @@ class Library:
                 tools = await generated_tools.made_tools(services.made_tools)
                 store = services.made_tools
                 return [of_tool(tool, await store.makers(tool.hash)) for tool in tools]
+
+
+def place_of(item: LibraryItem) -> tuple[int, float, str]:
+    """The place of an item in its list, whatever is decided on others meanwhile."""
+    return (int(item.state != "proposed"), -item.created.timestamp(), item.id)
 
 
 def of_memory(entry: MemoryEntry, now: datetime) -> LibraryItem:

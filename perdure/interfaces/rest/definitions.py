@@ -1,5 +1,6 @@
 """Loop definitions: list them, and change one without overwriting another person's change."""
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -10,7 +11,7 @@ from perdure.domain.roles.definition_library import Origin, StoredDefinition
 from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.places import Hide
 from perdure.interfaces.rest.auth import Operator, Reader, Site
-from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.rest.schemas import Page
@@ -63,14 +64,14 @@ async def list_definitions(
     """Every definition that a run may name: built in, of the home, of a workspace."""
     await require_served(site, caller, workspace)
     pages = await cursors(site, "definitions", workspace)
-    offset = pages.offset(cursor)
+    behind = _name(pages.read(cursor))
     library = await site.services.definitions().library(workspace)
-    found = [library.definitions[name] for name in sorted(library.definitions)]
+    names = sorted(name for name in library.definitions if name > behind)
     hide: Hide = request.app.state.hide
     broken = ", ".join(hide(one.path) for one in library.broken)
     return Definitions(
-        items=tuple(_line(one) for one in found[offset : offset + limit]),
-        cursor=pages.after(offset, limit=limit, total=len(found)),
+        items=tuple(_line(library.definitions[name]) for name in names[:limit]),
+        cursor=pages.made(json.dumps(names[limit - 1]) if len(names) > limit else None),
         note=f"Files that hold no definition: {broken}." if broken else "",
     )
 
@@ -130,6 +131,14 @@ async def delete_definition(
     """Remove a definition; runs that are under way keep theirs."""
     await require_served(site, caller, workspace)
     await site.services.definitions().delete(name, version=_version(if_match), workspace=workspace)
+
+
+def _name(text: str | None) -> str:
+    """The name that a page begins behind; each one is behind the empty one."""
+    name = "" if text is None else json.loads(text)
+    if not isinstance(name, str):  # signed by an earlier version, which counted definitions
+        raise foreign_cursor()
+    return name
 
 
 def _version(tag: str | None) -> str | None:

@@ -1,13 +1,14 @@
 """What runs left for later runs, and people's decisions on their proposals."""
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.interfaces.library import Library, LibraryEntry, LibraryItem, Shelf, State
+from perdure.interfaces.library import Library, LibraryEntry, LibraryItem, Shelf, State, place_of
 from perdure.interfaces.rest.auth import Operator, Reader, Site
-from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
+from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page
 from perdure.interfaces.rest.settings import ApiSite
@@ -40,11 +41,12 @@ async def list_library(
 ) -> LibraryPage:
     """Skills, learnings, patterns or tools, each with its state, scope and the runs it is from."""
     pages = await cursors(site, "library", shelf, state)
-    offset = pages.offset(cursor)
+    behind = _place(pages.read(cursor))
     found = await _library(site).items(shelf, state)
+    later = [one for one in found if behind is None or place_of(one) > behind]
     return LibraryPage(
-        items=tuple(found[offset : offset + limit]),
-        cursor=pages.after(offset, limit=limit, total=len(found)),
+        items=tuple(later[:limit]),
+        cursor=pages.made(json.dumps(place_of(later[limit - 1])) if len(later) > limit else None),
         note=await unreadable_note(site.services.memory) if cursor is None else "",
     )
 
@@ -78,6 +80,16 @@ async def forget_library_entry(
 ) -> LibraryItem:
     """Drop a skill or a learning; the answer is the item as it was."""
     return await _library(site).forget(shelf, entry, by=caller.name, trail=site.trail)
+
+
+def _place(text: str | None) -> tuple[int, float, str] | None:
+    if text is None:
+        return None
+    place = json.loads(text)
+    if not isinstance(place, list):  # signed by an earlier version, which counted items
+        raise foreign_cursor()
+    rank, created, id = place
+    return int(rank), float(created), str(id)
 
 
 def _library(site: ApiSite) -> Library:

@@ -3,6 +3,8 @@
 import pytest
 from rest import Rest
 
+from perdure.interfaces.rest.paging import Cursors
+
 PATH = "/api/v1/loops/definitions"
 MINE = {
     "name": "mine",
@@ -21,6 +23,22 @@ async def test_built_in_ones_are_listed_page_by_page(door: Rest) -> None:
     assert {"harness", "research", "goal-driven"} <= set(names)
     assert names == sorted(names)
     assert second["cursor"] is None
+
+
+async def test_no_page_skips_a_definition_when_one_before_it_is_removed(door: Rest) -> None:
+    made = await door.client.post(PATH, json=MINE | {"name": "a-first"}, headers=NEW)
+    first = (await door.client.get(f"{PATH}?limit=1")).json()
+    assert [item["name"] for item in first["items"]] == ["a-first"]
+    tag = {"if-match": made.headers["etag"]}
+    assert (await door.client.delete(f"{PATH}/a-first", headers=tag)).status_code == 204
+    second = (await door.client.get(f"{PATH}?limit=200&cursor={first['cursor']}")).json()
+    assert second["items"] == (await door.client.get(f"{PATH}?limit=200")).json()["items"]
+
+
+async def test_a_cursor_that_counted_definitions_is_refused(door: Rest) -> None:
+    key = await door.api.services.access.signing_key()
+    old = Cursors(key, ["definitions", None]).made("4")
+    assert (await door.client.get(f"{PATH}?cursor={old}")).status_code == 422
 
 
 @pytest.mark.long

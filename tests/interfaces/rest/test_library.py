@@ -6,6 +6,7 @@ from rest import Rest
 
 from perdure.domain.memory.skills import proposal_name
 from perdure.domain.run.audit import AuditFilter
+from perdure.interfaces.rest.paging import Cursors
 
 LIBRARY = "/api/v1/library"
 
@@ -50,6 +51,27 @@ async def test_an_approved_skill_is_given_to_later_runs_and_written_down(library
     assert kept is not None and kept.approved
     assert await decided(library) == [("library_approved", f"skill {id}", ACCEPTED)]
     assert (await library.client.post(f"{path}/approve")).status_code == 404
+
+
+@pytest.mark.parametrize("filters", [{}, {"state": "proposed"}])
+async def test_no_page_skips_a_proposal_when_one_before_it_is_decided(
+    library: Rest, filters: dict[str, str]
+) -> None:
+    path, wanted = f"{LIBRARY}/skill", {"limit": "1", **filters}
+    first = (await library.client.get(path, params=wanted)).json()
+    (seen,) = first["items"]
+    assert (await library.client.post(f"{path}/{seen['id']}/reject")).status_code == 200
+    wanted["cursor"] = first["cursor"]
+    second = (await library.client.get(path, params=wanted)).json()
+    left = (await library.client.get(path, params=filters)).json()["items"]
+    assert second["items"] == left != []
+    assert second["cursor"] is None
+
+
+async def test_a_cursor_that_counted_items_is_refused(library: Rest) -> None:
+    key = await library.api.services.access.signing_key()
+    old = Cursors(key, ["library", "skill", None]).made("1")
+    assert (await library.client.get(f"{LIBRARY}/skill?cursor={old}")).status_code == 422
 
 
 async def test_what_a_failed_run_proposed_is_not_approved_but_can_be_rejected(
