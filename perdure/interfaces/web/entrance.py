@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError, StoreAway
+from perdure.domain.installation.hosts import parts_of
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.error_responses import DESCRIBED, Refused, document
@@ -147,11 +148,12 @@ class Entrance:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         # A proxy may replace the host.
         own = {headers.get("host"), urlsplit(self._site.rules.page_url or "").netloc or None}
-        ours = origin is None or urlsplit(origin).netloc in own
+        told = None if origin is None else parts_of(origin)
+        ours = origin is None or (told is not None and told.netloc in own)
         if ours and site in {None, "same-origin"}:
             return None
-        told = "The form came from another site."
-        return 403, told, "Open this page itself, and send it from here."
+        title = "The form came from another site."
+        return 403, title, "Open this page itself, and send it from here."
 
     def _too_long(self, headers: Headers) -> tuple[int, str, str] | None:
         # The form is read as a whole, so a body without a length could be of any size.
@@ -216,7 +218,7 @@ async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
 
 def _signed_out(headers: Headers) -> Response:
     """Make htmx send the whole page to the sign-in and back, as only a part of it was requested."""
-    shown = urlsplit(headers.get("hx-current-url", "/"))
+    shown = parts_of(headers.get("hx-current-url", "/")) or urlsplit("/")
     back = (shown.path or "/") + (f"?{shown.query}" if shown.query else "")
     return Response(
         status_code=401, headers={"hx-redirect": f"{SIGN_IN}?next={quote(back, safe='')}"}

@@ -53,6 +53,8 @@ async def test_a_token_opens_a_session(rest: Rest, guest: httpx2.AsyncClient) ->
         "//elsewhere.example",
         "/\\elsewhere.example",
         "javascript:x",
+        "//[x",
+        "http://[",
         "",
     ],
 )
@@ -61,6 +63,15 @@ async def test_the_sign_in_leads_nowhere_else(
 ) -> None:
     answer = await guest.post("/sign-in", data={"token": await rest.token("read"), "next": next})
     assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize("next", ["//[x", "http://["])
+async def test_a_sign_in_with_an_unreadable_address_is_shown(
+    guest: httpx2.AsyncClient, next: str
+) -> None:
+    answer = await guest.get("/sign-in", params={"next": next})
+    assert answer.status_code == 200
+    assert 'name="next" value="/"' in answer.text
 
 
 @pytest.mark.parametrize("token", ["", "x", "perdure_00000000_" + "x" * 43])
@@ -188,6 +199,7 @@ def _thief(rest: Rest) -> httpx2.AsyncClient:
 
 FOREIGN = {
     "another origin": {"origin": "https://elsewhere.example"},
+    "an origin that cannot be read": {"origin": "http://["},
     "no origin of a sandboxed frame": {"origin": "null"},
     "said to be of another site": {"sec-fetch-site": "cross-site"},
     "said to be of a neighbour": {"sec-fetch-site": "same-site"},

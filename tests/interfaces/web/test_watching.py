@@ -268,6 +268,14 @@ async def test_a_page_whose_session_is_over_leads_to_the_sign_in(guest: httpx2.A
         assert not answer.text
 
 
+async def test_a_page_whose_address_cannot_be_read_leads_to_the_sign_in(
+    guest: httpx2.AsyncClient,
+) -> None:
+    here = {"hx-request": "true", "hx-current-url": "http://["}
+    answer = await guest.get("/inbox/count", headers=here)
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (401, "/sign-in?next=%2F")
+
+
 async def test_a_stream_ends_while_nobody_can_tell_whether_its_session_holds() -> None:
     async def holder(*_given: object, **_named: object) -> None:
         raise StoreAway("The database cannot be reached.", cure="Start its server.")

@@ -7,6 +7,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure.domain.installation.access import ApiToken
+from perdure.domain.installation.hosts import parts_of
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
@@ -109,7 +110,9 @@ def form(
 
 def own(address: str) -> str:
     """The address if it is on this page, else `/`: a sign-in must not lead to another site."""
-    parts = urlsplit(address)
+    parts = parts_of(address)
+    if parts is None:
+        return "/"
     # Browsers read a backslash as a slash, and `//host` as an address on another host.
     led = parts.scheme or parts.netloc or not address.startswith("/") or "\\" in address
     return "/" if led or address.startswith("//") else address
