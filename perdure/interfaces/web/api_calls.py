@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import JsonValue, TypeAdapter
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.rest.auth_middleware import CALLER
@@ -18,6 +18,7 @@ from perdure.interfaces.rest.paging import LARGEST_PAGE
 from perdure.interfaces.rest.schemas import Page
 
 API = "/api/v1"
+DEFECT = 500
 _ADDRESS = re.compile(r"\b(GET|POST|PATCH|DELETE) /")
 _SENDABLE = "Correct that place, and send the form again."
 Shape = TypeVar("Shape")
@@ -150,7 +151,20 @@ def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, CALLER: token}, receive, send)
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await app({**scope, CALLER: token}, receive, sending)
+        except Exception:
+            # Raised again for the server once it is logged and answered: the answer is a refusal
+            # as any other. An answer that broke in the middle would pass for a whole one.
+            if status != DEFECT:
+                raise
 
     return call
 

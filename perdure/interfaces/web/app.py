@@ -11,11 +11,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import StoreAway
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.api_calls import DEFECT, ApiProblem
 from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
-from perdure.interfaces.web.entrance import OPEN, READING, Entrance
+from perdure.interfaces.web.entrance import OPEN, READING, Entrance, guarded
 from perdure.interfaces.web.experiments import changing as experiment_changes
 from perdure.interfaces.web.experiments import routes as experiment_routes
 from perdure.interfaces.web.experiments import starting as experiment_starts
@@ -104,6 +104,7 @@ def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
     app.add_exception_handler(HTTPException, _unknown)
     app.add_exception_handler(StoreAway, _away)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _of_defect)
     return app
 
 
@@ -153,6 +154,14 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return _problem(
         request, ApiProblem(422, "invalid_input", "The request is not valid.", "", lines)
     )
+
+
+async def _of_defect(request: Request, error: Exception) -> Response:
+    """An unexpected error, which the server logs in full; the visitor gets no details."""
+    del error
+    told = "Something failed inside. Its cause is in the log of the API."
+    found = ApiProblem(DEFECT, "internal", told, "Read `perdure logs api`.")
+    return guarded(_problem(request, found))
 
 
 def _problem(request: Request, found: ApiProblem) -> Response:

@@ -22,6 +22,7 @@ from perdure.domain.installation.access import ApiToken, Credentials
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.api_stream import Told
 from perdure.interfaces.web.run import watching
 from perdure.interfaces.web.run.watching import Part, Watches, news_of
 from perdure.interfaces.web.visit import Visit
@@ -224,8 +225,13 @@ async def test_who_is_slow_misses_what_came_between_but_never_the_last(asked: Re
             assert b"data: part 4\n" in await anext(told)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [ApiProblem(503, "away", "Temporal does not answer."), RuntimeError("a defect")],
+    ids=["refused", "failed"],
+)
 async def test_what_cannot_be_read_now_stays_as_it_was(
-    asked: Rest, monkeypatch: pytest.MonkeyPatch
+    asked: Rest, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     run = await asked.start(APPROVED)
     await waits(asked, run)
@@ -233,7 +239,7 @@ async def test_what_cannot_be_read_now_stays_as_it_was(
 
     async def reading(*given: Any, **more: Any) -> dict[str, object]:
         if away["is"]:
-            raise ApiProblem(503, "away", "Temporal does not answer.")
+            raise error
         return await read(*given, **more)
 
     monkeypatch.setattr(watching, "read_run", reading)
@@ -244,7 +250,7 @@ async def test_what_cannot_be_read_now_stays_as_it_was(
         assert pause.status_code < 300, pause.text
         await shown.shows("event: stale")
         assert shown.text.count("id: ") == parts
-        assert "Temporal does not answer" not in shown.text
+        assert str(error) not in shown.text
         away["is"] = False
         await shown.shows("event: fresh")
         await shown.shows("Resume</button>")
@@ -257,6 +263,28 @@ async def test_a_part_is_the_same_whoever_it_goes_to() -> None:
         'data: <p>a\ndata: b</p><input name="form_key" value="K"><input name="form_key" value="K">'
         f"\nid: {part.id}\n\n"
     )
+
+
+async def test_a_stream_that_breaks_is_followed_again(
+    asked: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, followed = [0], watching.followed
+
+    async def breaking(*given: Any) -> AsyncGenerator[Told]:
+        tries[0] += 1
+        if tries[0] == 1:
+            raise RuntimeError("a defect")
+        async with aclosing(followed(*given)) as events:
+            async for told in events:
+                yield told
+
+    monkeypatch.setattr(watching, "followed", breaking)
+    run = await asked.start(APPROVED)
+    async with visitor(asked, await asked.token("admin")) as person, tab(person, run) as shown:
+        await shown.shows("waits for tool approval")
+        assert (await asked.client.post(f"/api/v1/loops/{run}/stop")).status_code < 300
+        await asyncio.wait_for(shown.over.wait(), SOON_S)
+    assert "event: ended" in shown.lines
 
 
 async def test_a_page_whose_session_is_over_leads_to_the_sign_in(guest: httpx2.AsyncClient) -> None:

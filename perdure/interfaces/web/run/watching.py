@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from perdure.domain.installation.access import ApiToken, Sight
 from perdure.domain.run.status import RunStatus
+from perdure.event_log import get_logger
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.events import RETRY_MS, CountedStream, Streams
 from perdure.interfaces.rest.news import News
@@ -29,6 +30,7 @@ from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.run.reading import read_run
 from perdure.interfaces.web.visit import Visit
 
+_log = get_logger(__name__)
 # Seconds between two renderings of a run that keeps changing, and before the next try after a
 # failure.
 APART_S, AGAIN_S = 0.4, 2.0
@@ -89,6 +91,7 @@ class Watch:
         self._run, self._all, self._token, self._app = run, all, token, api
         self._site = site
         self._changed = asyncio.Event()
+        self._failed = False
 
     async def read(self) -> None:
         """Follow the run until it has ended."""
@@ -113,7 +116,7 @@ class Watch:
     async def _followed(self) -> bool:
         """Follow the stream once; return whether the run has ended."""
         path = f"{at('loops', self._run)}/events"
-        with suppress(ApiProblem):
+        try:
             async for told in followed(self._app, self._token, path):
                 if told.event == "ended":
                     return True
@@ -122,6 +125,10 @@ class Watch:
                     self.news.tell()
                 else:
                     self._changed.set()
+        except ApiProblem:
+            pass
+        except Exception as error:
+            self._log_defect(error)
         return False
 
     async def _render_changes(self) -> None:
@@ -135,11 +142,23 @@ class Watch:
             await asyncio.sleep(APART_S)
 
     async def _rendered(self) -> bool:
-        """Read and render the run; False if the API refused.
+        """Read and render the run; False if the API refused, or something failed.
 
-        On a refusal the old part stays, because people may be typing into its forms. Only if the
-        run is gone does the part say so.
+        The old part stays then, because people may be typing into its forms. Only if the run is
+        gone does the part say so.
         """
+        try:
+            found = await self._read_and_render()
+        except Exception as error:
+            self._log_defect(error)
+            self.stale, read = True, False
+        else:
+            self.stale, read = found is not None and found.status != GONE, found is None
+        self.news.tell()
+        return read
+
+    async def _read_and_render(self) -> ApiProblem | None:
+        """Make the part anew; the refusal of the API, if there is one."""
         now = self._site.now()
         found: ApiProblem | None = None
         given: Mapping[str, object]
@@ -150,15 +169,19 @@ class Watch:
         except ApiProblem as problem:
             found = problem
             given, template = {"found": problem}, "layout/problem_part.html"
-        self.stale = found is not None and found.status != GONE
-        if not self.stale:
+        if found is None or found.status == GONE:
             html = rendered(
                 template, now, can=self._token.grants.__contains__, form_key=_ANY_KEY, **given
             )
             self.part = Part.of(html)
             self.renders += 1
-        self.news.tell()
-        return found is None
+        return found
+
+    def _log_defect(self, error: Exception) -> None:
+        # Once: it is tried again every few seconds, for as long as somebody watches.
+        if not self._failed:
+            self._failed = True
+            _log.error("live_page_failed", run=self._run, exc_info=error)
 
 
 class Watches:
