@@ -96,6 +96,7 @@ def test_a_temporal_client_is_held_by_few() -> None:
 # What the pages may know of the product: data reach them through the REST API alone.
 PAGES_STAND_ON = (
     "perdure.domain.",
+    "perdure.event_log.",
     "perdure.gateway.types.",
     "perdure.interfaces.audit_trail.",
     "perdure.interfaces.contents.",

@@ -8,7 +8,6 @@ cannot change the `Host` header, which still has the page's own name.
 import ipaddress
 import re
 from collections.abc import Iterable
-from urllib.parse import SplitResult, urlsplit
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
@@ -25,14 +24,6 @@ def host_of_origin(origin: str) -> str | None:
     """The host of an `Origin` header; None for `null` and what cannot be read."""
     found = _ORIGIN.fullmatch(origin)
     return None if found is None else host_in(found.group(1))
-
-
-def parts_of(address: str) -> SplitResult | None:
-    """An address in its parts; None when it cannot be read, such as `http://[`."""
-    try:
-        return urlsplit(address)
-    except ValueError:
-        return None
 
 
 def answers_to(hosts: Iterable[str], names: frozenset[str]) -> bool:

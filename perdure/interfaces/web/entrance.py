@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -11,7 +11,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.foundation.errors import PerdureError, StoreAway
-from perdure.domain.installation.hosts import parts_of
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.error_responses import DESCRIBED, Refused, document
@@ -223,6 +222,14 @@ def _signed_out(headers: Headers) -> Response:
     return Response(
         status_code=401, headers={"hx-redirect": f"{SIGN_IN}?next={quote(back, safe='')}"}
     )
+
+
+def parts_of(address: str) -> SplitResult | None:
+    """An address in its parts; None when it cannot be read, such as `http://[`."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return None
 
 
 def guarded(answer: Response) -> Response:

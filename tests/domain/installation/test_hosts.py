@@ -10,7 +10,6 @@ from perdure.domain.installation.hosts import (
     host_in,
     host_of_origin,
     names_of,
-    parts_of,
 )
 
 
@@ -47,15 +46,6 @@ def test_the_host_of_a_header(authority: str, host: str | None) -> None:
 )
 def test_the_host_of_an_origin(origin: str, host: str | None) -> None:
     assert host_of_origin(origin) == host
-
-
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [("http://a.example/b", "a.example"), ("null", ""), ("http://[", None), ("//[x", None)],
-)
-def test_an_address_that_cannot_be_read_has_no_parts(address: str, host: str | None) -> None:
-    parts = parts_of(address)
-    assert (None if parts is None else parts.netloc) == host
 
 
 @given(st.lists(st.text(max_size=40), max_size=3))

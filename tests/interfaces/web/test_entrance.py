@@ -12,6 +12,7 @@ from perdure.adapters.stores.access import SqlAccess
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import Credentials
 from perdure.interfaces.web.away import away_page
+from perdure.interfaces.web.entrance import parts_of
 from perdure.interfaces.web.session import Session, Ticket
 
 
@@ -286,3 +287,12 @@ async def test_words_of_a_form_whose_session_has_ended_are_shown(
 def test_words_that_the_store_was_away_for_stay_in_the_tab(reads: bool, kept: bool) -> None:
     page = away_page(datetime.now(UTC), detail="d", cure="c", reads=reads)
     assert (b"<body data-refused>" in page.body) is kept
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("http://a.example/b", "a.example"), ("null", ""), ("http://[", None), ("//[x", None)],
+)
+def test_an_address_that_cannot_be_read_has_no_parts(address: str, host: str | None) -> None:
+    parts = parts_of(address)
+    assert (None if parts is None else parts.netloc) == host

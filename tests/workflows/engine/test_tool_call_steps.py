@@ -29,7 +29,11 @@ def test_only_a_tool_of_ours_needs_the_working_folder(
 ) -> None:
     terms = ToolPolicy(name="charge", access="write", activity=target)
     state = SimpleNamespace(
-        hosted=HostedFolder(queue="host-1"), root="/copies/r", base_tree="t", frame="f", terms=[terms]
+        hosted=HostedFolder(queue="host-1"),
+        root="/copies/r",
+        base_tree="t",
+        frame="f",
+        terms=[terms],
     )
     run = cast("AnyRun", SimpleNamespace(state=state, iteration=1))
     steps = ToolCallSteps(run, cast("TurnPolicy", SimpleNamespace(stage_name="")))

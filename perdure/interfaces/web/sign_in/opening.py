@@ -7,11 +7,10 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure.domain.installation.access import ApiToken
-from perdure.domain.installation.hosts import parts_of
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
-from perdure.interfaces.web.entrance import SIGN_IN
+from perdure.interfaces.web.entrance import SIGN_IN, parts_of
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import SESSION_HOURS, Session
 from perdure.interfaces.web.visit import SEE_OTHER
