@@ -151,11 +151,11 @@ def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        status = 0
+        status: list[int] = []
 
         async def sending(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+            if message["type"] == "http.response.start":
+                status.append(message["status"])
             await send(message)
 
         try:
@@ -163,7 +163,7 @@ def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
         except Exception:
             # Raised again for the server once it is logged and answered: the answer is a refusal
             # as any other. An answer that broke in the middle would pass for a whole one.
-            if status != DEFECT:
+            if status != [DEFECT]:
                 raise
 
     return call
