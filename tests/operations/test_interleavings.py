@@ -149,8 +149,12 @@ class Server:
         await self.stores.records.delete_run(run)
 
 
+def _root(run: str) -> str:
+    return run.partition(".")[0]
+
+
 def _tree(root: str) -> list[str]:
-    return [run for run in RUNS if run.partition(".")[0] == root]
+    return [run for run in RUNS if _root(run) == root]
 
 
 class NoFolders:
@@ -187,6 +191,8 @@ class Interleavings(RuleBasedStateMachine):
         if run in self._steps or run in _tree(self._erasing):
             return
         self._run(self._notice_dropped())
+        if _root(run) not in {run, *self._named}:
+            return  # the run that starts it is not there
         self._steps[run] = Step(began=datetime.now(UTC) - TICK)
         self._run(self._without_stone(run))
         self._run(self._row(run, ended=False))
@@ -277,8 +283,7 @@ class Interleavings(RuleBasedStateMachine):
         """What a rule dropped needs nothing more; what is there, or at work, has no tombstone."""
         for run in set(self._named) | set(self._steps):
             row = await self._stores.records.run(run)
-            root = run.partition(".")[0]
-            stones = await self._stores.erasure().tombstones(root)
+            stones = await self._stores.erasure().tombstones(_root(run))
             expired = any(stone.run == run and stone.why == "expired" for stone in stones)
             assert (row is None) == expired, f"{run}: {row}, {stones}"
             if row is None:
