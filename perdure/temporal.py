@@ -49,10 +49,14 @@ from perdure.domain.foundation.errors import InvalidInput, StoreAway
 from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
-from perdure.embedding.activity_arguments import require_readable
-from perdure.embedding.activity_checks import activity_check, placed_check
 from perdure.embedding.activity_targets import activity_type
-from perdure.embedding.activity_tools import activity_tool, placed_tool
+from perdure.embedding.activity_tools import (
+    activity_check,
+    activity_tool,
+    placed_check,
+    placed_tool,
+    require_readable,
+)
 from perdure.embedding.foreign_workers import require_fitting, with_behavior
 from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories

@@ -33,8 +33,7 @@ from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
 from perdure.embedding.child_gates import OnGate, Reply, gates_of_children
-from perdure.embedding.child_ids import id_below
-from perdure.embedding.child_options import INVALID_TASK, Child, attributes_of, memo_of
+from perdure.embedding.child_options import INVALID_TASK, Child, attributes_of, id_below, memo_of
 from perdure.embedding.whole_results import whole_result
 from perdure.submission.validation import validated
 

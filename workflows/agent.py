@@ -23,11 +23,10 @@ from perdure.workflows.engine.agent_turns import AgentTurns
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import TurnsEnd
 from perdure.workflows.engine.handlers import ControlHandlers
+from perdure.workflows.engine.policies import Requirements, TurnPolicy
 from perdure.workflows.engine.recall_memory import recall_memory
-from perdure.workflows.engine.requirements import Requirements
 from perdure.workflows.engine.run import Run
 from perdure.workflows.engine.start_learning import finish_and_learn
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 PUBLISH_EVERY = 10
 # Runs that began before agent runs had memory replay without it.

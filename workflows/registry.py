@@ -4,14 +4,13 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.domain.foundation.base import build_validators
 from perdure.workflows.agent import AgentLoop
-from perdure.workflows.collection import Collection
 from perdure.workflows.delegation import DelegationLoop
 from perdure.workflows.experiment import Experiment
 from perdure.workflows.learn import LearnLoop
-from perdure.workflows.pattern_mining import PatternMining
 from perdure.workflows.refine import RefineLoop
 from perdure.workflows.roles import RoleLoop
 from perdure.workflows.task_start import TASK_STARTS
+from perdure.workflows.upkeep import Collection, PatternMining
 
 __all__ = ["TASK_STARTS", "WORKFLOWS", "allow_long_tasks", "workflow_runner"]
 WORKFLOWS = (

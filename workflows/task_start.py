@@ -34,8 +34,7 @@ from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.control import Control
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.lifecycle import failure_of
-from perdure.workflows.engine.run import Run
-from perdure.workflows.engine.search_attributes import upsert
+from perdure.workflows.engine.run import Run, upsert
 
 _SCHEDULED_BY = SearchAttributeKey.for_keyword(SCHEDULED_BY)
 INPUTS: dict[str, type[LoopInput]] = {

@@ -11,7 +11,7 @@ from temporalio.converter import encode_typed_search_attribute_value
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ParentClosePolicy
 
-from perdure.domain.foundation.names import ANSWERED_ABOVE, MEMO_NAMES
+from perdure.domain.foundation.names import ANSWERED_ABOVE, MEMO_NAMES, is_usable_id, usable_id
 from perdure.domain.foundation.problems import shown
 
 INVALID_TASK = "invalid_task"
@@ -19,6 +19,8 @@ MEMO = "child.memo"
 ATTRIBUTES = "child.search_attributes"
 OF_PERDURE, OF_TEMPORAL = "Perdure", "Temporal"
 MADE_WITH = "TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyword(…), …)])"
+
+PATCH = "perdure-usable-loop-id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +122,12 @@ def _are_texts(value: object) -> bool:
     if isinstance(value, str) or not isinstance(value, Iterable):
         return False
     return all(isinstance(one, str) for one in value)
+
+
+def id_below(suffix: str) -> str:
+    """The current workflow's id with `suffix` at its end, made fit for a run if it is not."""
+    plain = workflow.info().workflow_id + suffix
+    # Behind a patch: a workflow whose loop was refused for such an id may be open, and must replay.
+    if is_usable_id(plain) or not workflow.patched(PATCH):
+        return plain
+    return usable_id(workflow.info().workflow_id, suffix)

@@ -60,11 +60,10 @@ from perdure.event_log import get_logger
 from perdure.extending.own_thread import in_own_thread
 from perdure.fleet.blocked_loop import telling_what_blocks
 from perdure.fleet.freed_runs import FreedRuns
-from perdure.fleet.host_upkeep import look_after_folders
 from perdure.fleet.served_steps import Activity, experiment_steps, model_steps, skill_steps
 from perdure.fleet.worker_deployment import OwnBuild
 from perdure.fleet.worker_ends import nobody_told, require_polling
-from perdure.fleet.workspace_workers import WorkspaceWorkers
+from perdure.fleet.workspace_workers import WorkspaceWorkers, look_after_folders
 from perdure.workflows.passed_on_headers import PassedOnHeaders
 from perdure.workflows.registry import TASK_STARTS, WORKFLOWS, allow_long_tasks, workflow_runner
 

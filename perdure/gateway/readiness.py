@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import (
     ServiceUnavailable,
     VersionsApart,
 )
-from perdure.domain.installation.versions import standing
+from perdure.domain.installation.deployment import standing
 from perdure.domain.model_availability import unserved
 from perdure.domain.run.bookkeeping_messages import ReadyReport, Served, ServedPlugins
 from perdure.domain.run.hooks import unserved_hooks

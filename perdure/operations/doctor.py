@@ -37,11 +37,18 @@ from perdure.operations.doctor_checks import (
     task_queue,
     waiting_runs,
 )
-from perdure.operations.doctor_deployment import DEPLOYMENT, deployment
 from perdure.operations.doctor_hosts import HOST, host
 from perdure.operations.doctor_providers import providers
-from perdure.operations.doctor_retention import RETENTION, retention
-from perdure.operations.doctor_server import CLOCKS, FAIRNESS, clocks, fairness
+from perdure.operations.doctor_server import (
+    CLOCKS,
+    DEPLOYMENT,
+    FAIRNESS,
+    RETENTION,
+    clocks,
+    deployment,
+    fairness,
+    retention,
+)
 from perdure.operations.doctor_telemetry import TELEMETRY, telemetry
 
 CHANGE_MODEL = "Set PERDURE_MODEL to the model that it names."

@@ -1,13 +1,15 @@
 """Turns a task file, a goal, a REST body or another run into a valid specification."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
+from perdure.domain.foundation.problems import Problem, shown
 from perdure.domain.ports import BlobStore
-from perdure.domain.run.spec import ROLES
+from perdure.domain.run.spec import ROLES, ROOT_RUN, STARTED_BY
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.submission.file_references import References, with_addresses
 from perdure.submission.goals import goal_fields, without_vain_judges
@@ -19,15 +21,31 @@ from perdure.submission.layers import (
     kind_of,
     meant_kind,
     merged,
+    values_at,
     with_lists,
 )
 from perdure.submission.packaged_tasks import definition_file, open_inputs
-from perdure.submission.reserved_fields import reserved
 from perdure.submission.task_file import FILE_SUFFIXES, fields_of, is_readable, read_file
 from perdure.submission.types import Flags, Submission, Surroundings
 from perdure.submission.validation import idle_notes, validated
 
 NO_FLAGS = Flags()
+
+# By a snapshot of its own, a run would have other stages than the definition that it names, which
+# is the one that is judged by who may start it.
+_SNAPSHOT = (
+    "the installation takes the snapshot from the definition. Leave it out, and name a definition "
+    "with roles.definition"
+)
+_BELONGS = (
+    "it says which run's agent started a loop, and is set by the tools that start loops. Leave it "
+    "out, or use another name"
+)
+RESERVED: Mapping[tuple[str, str], str] = {
+    ("roles", "snapshot"): _SNAPSHOT,
+    ("metadata", STARTED_BY): _BELONGS,
+    ("metadata", ROOT_RUN): _BELONGS,
+}
 
 
 def load(task: str, flags: Flags = NO_FLAGS, *, surroundings: Surroundings) -> Submission:
@@ -186,3 +204,18 @@ def revise(
     noted: Fields = {"recall": spec.recall} if spec.kind == "agent" else {}
     notes = idle_notes({**noted, **said, "kind": spec.kind})
     return Submission(spec=revised, blobs=references.blobs, notes=notes)
+
+
+def reserved(whole: Fields, before: Fields) -> list[Problem]:
+    """The reserved fields that are not as before.
+
+    Args:
+        whole: the fields of a specification.
+        before: those of the run that it is made from, which may have been filled in; else none.
+    """
+    return [
+        Problem(path=".".join(steps), found=f"found {shown(now)}", why=why)
+        for steps, why in RESERVED.items()
+        # What is null is not there.
+        if (now := next(values_at(whole, steps), None)) != next(values_at(before, steps), None)
+    ]

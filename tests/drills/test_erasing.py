@@ -12,7 +12,7 @@ from installation import Installation
 from waiting import eventually
 
 from perdure.domain.run.status import StoredRun
-from perdure.operations.doctor_retention import erasing
+from perdure.operations.doctor_server import erasing
 from perdure.operations.erase import Eraser
 from perdure.operations.gc import collect
 

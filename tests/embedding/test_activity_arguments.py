@@ -20,7 +20,7 @@ from temporalio.converter import DataConverter
 from temporalio.worker import Worker
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.embedding.activity_arguments import unreadable_part
+from perdure.embedding.activity_tools import unreadable_part
 from perdure.temporal import PerdurePlugin, activity_check, activity_tool
 
 

@@ -21,7 +21,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.result import RunResult
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
-from perdure.embedding.activity_checks import placed_check
+from perdure.embedding.activity_tools import placed_check
 from perdure.extending.check_decorator import Adaptation, CheckResult
 from perdure.temporal import PerdurePlugin, activity_check
 from perdure.workflows.registry import WORKFLOWS, workflow_runner

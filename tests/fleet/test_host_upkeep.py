@@ -14,7 +14,7 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.adapters.workspaces.local import NOTE, LocalWorkspaces, host_id
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.run.status import StoredRun
-from perdure.fleet.host_upkeep import look_after_folders, release_ended
+from perdure.fleet.workspace_workers import look_after_folders, release_ended
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotFound, ServiceUnavailable
 from perdure.domain.installation.deployment import Build, Deployment
-from perdure.operations.doctor_deployment import deployment
+from perdure.operations.doctor_server import deployment
 
 NEW = Build(id="0.2.0-bbb", status="current", workers=1)
 OLD = Build(id="0.1.0-aaa", status="draining", runs=3)

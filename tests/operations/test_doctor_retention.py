@@ -12,7 +12,7 @@ from perdure.domain.projects.records import Artifact, Membership
 from perdure.domain.retention.erasure import Pending
 from perdure.domain.run.status import StoredRun
 from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
-from perdure.operations.doctor_retention import collecting, erasing
+from perdure.operations.doctor_server import collecting, erasing
 
 DAY = 86_400.0
 NIGHT = datetime(2026, 3, 1, 2, 30, tzinfo=UTC)

@@ -23,7 +23,7 @@ from perdure.domain.run.state import told_above
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
 from perdure.domain.worker_requirements import worker_requirements
-from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import Run
 
 

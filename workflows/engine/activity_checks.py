@@ -11,8 +11,8 @@ from perdure.activities.evaluation import Check
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.refine.state import CheckReport, ReadVerdictsRequest
+from perdure.workflows.engine.activity_tools import call_foreign
 from perdure.workflows.engine.engine import Engine
-from perdure.workflows.engine.foreign_activities import call_foreign
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 
 

@@ -5,18 +5,21 @@ runs, and one of ours stores the result. Only the foreign one has an effect, so 
 follows the retry policy of its owner.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
 from temporalio import workflow
 
 from perdure.activities.tool_calls import EFFECT_UNCERTAIN, CallTool
+from perdure.domain.foundation.json_extraction import with_named_numbers
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport
+from perdure.domain.tools.definitions import ActivityTarget
 from perdure.domain.tools.unsent_results import why_unsent
 from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.foreign_activities import call_foreign
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 
@@ -111,3 +114,28 @@ def _told(done: StepFailed, name: str, access: str) -> tuple[ToolOutcome, str]:
     if access == READS:
         return "error", words
     return "effect_uncertain", f"{words} Its effect is uncertain: look before you call it again."
+
+
+async def call_foreign(
+    run: AnyRun,
+    steps: StepRunner,
+    target: ActivityTarget,
+    arguments: Sequence[JsonValue],
+    *,
+    summary: str,
+    timeout_s: float,
+) -> Completed[JsonValue] | StepFailed:
+    """Schedule the activity on the queue of its owner; its value comes back as plain JSON."""
+    activity_id = run.next_activity_id()
+    handle: workflow.ActivityHandle[object] = workflow.start_activity(
+        target.type,
+        args=arguments,
+        **activity_options.activity_tool(
+            target, activity_id=activity_id, summary=summary, timeout_s=timeout_s
+        ),
+    )
+    ended = await steps.await_step(handle, activity_id=activity_id, foreign=True)
+    if isinstance(ended, StepFailed):
+        return ended
+    plain: JsonValue = to_jsonable_python(ended.report, fallback=repr, bytes_mode="base64")
+    return Completed(with_named_numbers(plain))

@@ -35,9 +35,9 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import CallInput, FinalAnswer, TurnsEnd
 from perdure.workflows.engine.model_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.policies import TurnPolicy, last_call
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.tool_calls import ToolCalls
-from perdure.workflows.engine.turn_policy import TurnPolicy, last_call
 
 
 class AgentTurns:

@@ -12,8 +12,14 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.domain.run import control as rules
 from perdure.domain.run import message_forms as forms
-from perdure.domain.run.amend_spec import belonging_refusal, edit_refusal, edited
-from perdure.domain.run.budget_refusals import late_refusal, raise_refusal, share_refusal
+from perdure.domain.run.amend_spec import (
+    belonging_refusal,
+    edit_refusal,
+    edited,
+    late_refusal,
+    raise_refusal,
+    share_refusal,
+)
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.messages import (

@@ -9,8 +9,7 @@ from perdure.workflows.engine.lifecycle import Lifecycle
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.model_caller import ModelCaller
-from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.policies import ModelSelection, Requirements
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.setup import Setup

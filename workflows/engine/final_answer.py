@@ -25,8 +25,8 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REFUSED
+from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.step_runner import StepFailed
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 
 @dataclass(frozen=True, slots=True)

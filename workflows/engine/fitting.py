@@ -11,7 +11,7 @@ from perdure.domain.llm.call_settings import CallSettings, reply_limit
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.run.prompt_size import entries_media, entries_tokens
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
-from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.policies import ModelSelection
 from perdure.workflows.engine.run import AnyRun
 
 # A closing prompt that outgrew its estimate is shortened to this share each time.

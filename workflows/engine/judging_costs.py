@@ -9,9 +9,8 @@ from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import Price
 from perdure.domain.scoring.judging import judge_room, share_spent
 from perdure.domain.turns.guidance import in_force
-from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.policies import ModelSelection, Scoring
 from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.scoring import Scoring
 
 JUDGE_PROMPT_TOKENS = 400
 LEAST_JUDGE_TOKENS = 256

@@ -24,8 +24,7 @@ from perdure.workflows.engine.child_questions import ChildQuestions
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.hooks import HookSteps
 from perdure.workflows.engine.resets import Resets, Superseded
-from perdure.workflows.engine.run import AnyRun
-from perdure.workflows.engine.search_attributes import upsert
+from perdure.workflows.engine.run import AnyRun, upsert
 from perdure.workflows.engine.stored_terms import StoredTerms
 
 # A patch: a child that was reset after its end closed without the search attributes of an end, and

@@ -39,7 +39,7 @@ from perdure.workflows.engine.model_attempts import (
     named,
 )
 from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
-from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.policies import ModelSelection
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed, StepRunner
 

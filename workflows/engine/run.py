@@ -4,16 +4,16 @@ Each kind of loop has a subclass of `Run` that narrows the specification and the
 only that kind knows: its iteration, its plan, what an amended specification changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import RawValue, SearchAttributeKey, SearchAttributeUpdate
 
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.foundation.base import slim
-from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS
+from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, SEARCH_ATTRIBUTES
 from perdure.domain.foundation.redaction import redacted
 from perdure.domain.run.control import Phase
 from perdure.domain.run.events import EventType
@@ -27,11 +27,12 @@ from perdure.domain.run.status_views import panel, search_attributes, status_of,
 from perdure.domain.specs import output_schema_of
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.turn import Ending
-from perdure.workflows.engine.search_attributes import upsert
 
 GOAL = "goal"
 SpecT = TypeVar("SpecT", bound=CommonSpec, covariant=True)
 StateT = TypeVar("StateT", bound=LoopState, covariant=True)
+
+AnyUpdate = SearchAttributeUpdate[str] | SearchAttributeUpdate[int] | SearchAttributeUpdate[float]
 
 
 class Run(Generic[SpecT, StateT]):
@@ -313,3 +314,23 @@ def _memo_goal(goal: str) -> str:
 
 
 AnyRun = Run[CommonSpec, LoopState]
+
+
+def upsert(values: Mapping[str, str | int | float | None]) -> None:
+    """Upsert the named attributes; None unsets one."""
+    workflow.upsert_search_attributes(
+        [_update(name, value) for name, value in sorted(values.items())]
+    )
+
+
+def _update(name: str, value: str | float | None) -> AnyUpdate:
+    match SEARCH_ATTRIBUTES[name]:
+        case "Keyword":
+            words = SearchAttributeKey.for_keyword(name)
+            return words.value_unset() if value is None else words.value_set(str(value))
+        case "Int":
+            whole = SearchAttributeKey.for_int(name)
+            return whole.value_unset() if value is None else whole.value_set(int(value))
+        case "Double":
+            number = SearchAttributeKey.for_float(name)
+            return number.value_unset() if value is None else number.value_set(float(value))

@@ -31,7 +31,7 @@ from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.judging_costs import LEAST_JUDGE_TOKENS, JudgingCosts
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import REPLY_TRIES
-from perdure.workflows.engine.scoring import Scoring
+from perdure.workflows.engine.policies import Scoring
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.structured_replies import judgement
 

@@ -21,8 +21,7 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.input import INVALID_INPUT
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
-from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.policies import ModelSelection, Requirements
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner, opening_reason
 from perdure.workflows.engine.working_folder import OPENS, WorkingFolder

@@ -17,9 +17,9 @@ from perdure.domain.turns.tool_call_rules import (
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.activity_tools import NOT_RUN
+from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 CHANGES_SAY_THE_SAME = "tools that change something may say the same each time"
 

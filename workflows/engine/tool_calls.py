@@ -24,6 +24,7 @@ from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
 from perdure.workflows.engine.activity_tools import ActivityTools
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
+from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.tool_call_questions import ToolCallQuestions
 from perdure.workflows.engine.tool_call_steps import (
@@ -33,7 +34,6 @@ from perdure.workflows.engine.tool_call_steps import (
     seconds_of,
     settle,
 )
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 
 class ToolCalls:

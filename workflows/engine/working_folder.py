@@ -15,7 +15,7 @@ from perdure.domain.run.activity_messages import OpenWorkspaceReport, OpenWorksp
 from perdure.domain.tools.workspaces import HostedFolder
 from perdure.domain.turns.settings import resolve
 from perdure.workflows.engine import activity_options
-from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import AnyRun
 
 OPENS = "open workspace"

@@ -8,8 +8,7 @@ from perdure.domain.refine.spec import Strategy, strategy_of
 from perdure.domain.refine.token_savings import share_used
 from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits
-from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.turn_policy import InnerTurns, last_call
+from perdure.workflows.engine.policies import InnerTurns, ModelSelection, last_call
 from perdure.workflows.refine_parts.run import RefineRun, permitted_iterations
 
 

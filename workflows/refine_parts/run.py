@@ -15,7 +15,7 @@ from perdure.domain.run.messages import Amend, AnyMessage
 from perdure.domain.run.resume import as_stored
 from perdure.domain.scoring.combine import part_states
 from perdure.domain.turns.settings import Turns, resolve
-from perdure.workflows.engine.requirements import Requirements
+from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import Run
 
 # Patch: a termination tree ended a run before the limit that was counted with, so drafts were

@@ -13,9 +13,7 @@ from perdure.domain.roles.stage_bindings import (
 from perdure.domain.roles.state import StageBinding
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
 from perdure.domain.turns.turn import Limits
-from perdure.workflows.engine.model_selection import ModelSelection
-from perdure.workflows.engine.requirements import Requirements
-from perdure.workflows.engine.turn_policy import InnerTurns
+from perdure.workflows.engine.policies import InnerTurns, ModelSelection, Requirements
 from perdure.workflows.role_parts.run import RoleRun
 
 

@@ -30,6 +30,7 @@ from perdure.adapters.stores.memory import (
     row_of,
     unnoted,
 )
+from perdure.adapters.stores.records import put_stone
 from perdure.adapters.stores.tables import (
     api_starts,
     artifacts,
@@ -57,7 +58,6 @@ from perdure.adapters.stores.tables import (
     verdicts,
 )
 from perdure.adapters.stores.tables import runs as run_rows
-from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.memory.entries import MemoryEntry, Skill

@@ -19,6 +19,7 @@ from sqlalchemy import (
     true,
     update,
 )
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
@@ -34,10 +35,10 @@ from perdure.adapters.stores.tables import (
     script_entries,
     sprints,
     todos,
+    tombstones,
     verdicts,
     workspaces,
 )
-from perdure.adapters.stores.tombstones import put_stone
 from perdure.domain.evaluation.judge_cache import kept
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.installation.workspace_use import WorkspaceUse
@@ -330,3 +331,15 @@ def _savings(run: StoredRun) -> dict[str, _Value] | None:
         "input_tokens": saved.input_tokens,
         "naive_input_tokens": saved.naive_input_tokens,
     }
+
+
+async def put_stone(database: Database, connection: AsyncConnection, stone: Tombstone) -> None:
+    """Write a tombstone; never overwrite that of an erasure, which must not get a label again."""
+    row = stone.model_dump()
+    new = database.insert(tombstones).values(row)
+    changed = new.on_conflict_do_update(
+        index_elements=[tombstones.c.run],
+        set_={name: new.excluded[name] for name in row if name != "run"},
+        where=tombstones.c.why == "expired",
+    )
+    await connection.execute(changed)

@@ -4,13 +4,13 @@ The content itself lies in the blob store. It is loaded where a provider is call
 else: no message, no history and no record holds it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue, ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.tokens import TokenSizes
-from perdure.domain.llm.attachment_tokens import image_tokens, pdf_tokens
 from perdure.domain.llm.file_signatures import (
     SUPPORTED,
     AttachmentKind,
@@ -30,6 +30,18 @@ MOST_PAGES = 100
 # Of all that one call shows. Claude takes larger images only where there are no more than these.
 MOST_IN_A_CALL = 20
 MOST_BYTES_IN_A_CALL = 20 * 1024 * 1024
+
+CLAUDE_PATCH_PIXELS = 28
+CLAUDE_PIXELS_PER_TOKEN = 750
+# The documented figure is an approximate one.
+MOST_IMAGE_TOKENS = 5_000
+TILE_PIXELS = 512
+TILE_BASE_TOKENS = 85
+TILE_TOKENS = 170
+TILES_FIT_PIXELS = 2_048
+TILES_SHORT_PIXELS = 768
+PAGE_TEXT_TOKENS = 3_000
+PAGE_TOKENS = PAGE_TEXT_TOKENS + MOST_IMAGE_TOKENS
 
 
 class Attachment(FrozenModel):
@@ -181,3 +193,27 @@ def attachment_in(value: JsonValue) -> Attachment | None:
 def attachment_value(attachment: Attachment) -> dict[str, JsonValue]:
     """The input that an attachment is kept as in a specification."""
     return attachment.model_dump(mode="json", exclude_none=True)
+
+
+def image_tokens(width: int | None, height: int | None) -> int:
+    """The most that an image of this size in pixels takes; one of unknown size the most of all."""
+    if not width or not height:
+        return MOST_IMAGE_TOKENS
+    patches = math.ceil(width / CLAUDE_PATCH_PIXELS) * math.ceil(height / CLAUDE_PATCH_PIXELS)
+    area = math.ceil(width * height / CLAUDE_PIXELS_PER_TOKEN)
+    return max(min(max(patches, area), MOST_IMAGE_TOKENS), tile_tokens(width, height))
+
+
+def tile_tokens(
+    width: int, height: int, *, base: int = TILE_BASE_TOKENS, tile: int = TILE_TOKENS
+) -> int:
+    """What an image takes where tiles are counted."""
+    fit = min(1.0, TILES_FIT_PIXELS / max(width, height))
+    short = min(1.0, TILES_SHORT_PIXELS / (min(width, height) * fit))
+    across, down = (max(1.0, side * fit * short) for side in (width, height))
+    return base + tile * math.ceil(across / TILE_PIXELS) * math.ceil(down / TILE_PIXELS)
+
+
+def pdf_tokens(pages: int | None) -> int:
+    """The most that a PDF takes: the text of its pages, and an image of each."""
+    return PAGE_TOKENS * max(1, pages or 1)

@@ -16,9 +16,14 @@ from perdure.domain.experiments.plan import Plan
 from perdure.domain.experiments.thresholds import ThresholdStudy, study
 from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
-from perdure.interfaces.experiments.agreement import Agreement, agreement, labelled
 from perdure.interfaces.experiments.disagreement import arm_warnings, marks, winner_warning
-from perdure.interfaces.experiments.statistics import Interval, interval
+from perdure.interfaces.experiments.statistics import (
+    Agreement,
+    Interval,
+    agreement,
+    interval,
+    labelled,
+)
 
 SAME_SPEND = 0.1
 """Two arms whose mean tokens differ by a smaller share than this spend the same."""

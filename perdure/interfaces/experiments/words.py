@@ -2,10 +2,9 @@
 
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.thresholds import Estimate, Setting, ThresholdStudy
-from perdure.interfaces.experiments.agreement import Agreement
 from perdure.interfaces.experiments.planned import PlannedArm, PlannedExperiment
 from perdure.interfaces.experiments.report import ArmFigures, ExperimentReport
-from perdure.interfaces.experiments.statistics import Interval
+from perdure.interfaces.experiments.statistics import Agreement, Interval
 from perdure.interfaces.formatting import duration, money, plural, tokens
 
 COLUMNS = ("arm", "score", "95 %", "passed", "tokens", "cost", "time", "calls", "iterations", "")

@@ -4,6 +4,7 @@ A caller without a token is at this machine's keyboard and may do what the comma
 reaches only runs of this installation, because other installations may share the server.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -28,7 +29,6 @@ from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import OpenGates, Reach
 from perdure.interfaces.loop_service import LoopService, named_well
 from perdure.interfaces.mcp.text_parts import TextPart, part_of, shortened
-from perdure.interfaces.mcp.tool_hints import over_mcp
 from perdure.interfaces.places import hider
 from perdure.interfaces.run_references import require_reference
 from perdure.interfaces.services import Services
@@ -40,6 +40,23 @@ from perdure.interfaces.tokens import (
     requested,
     require_start,
     trusted_places,
+)
+
+TOOLS = {
+    "list": "run_list",
+    "status": "loop_status",
+    "watch": "run_wait",
+    "result": "run_result",
+    "gates": "loop_gates",
+    "definitions": "run_tasks",
+    "loops definitions": "loop_definitions",
+}
+ACTIONS = ("pause", "resume", "stop", "retry")
+# Without backticks, the word after a command may belong to the sentence. Only a word with a dash
+# counts as a run id there, as generated ids have dashes.
+_RUN = r"(?: (?P<run>(?(tick)[\w.-]+|[\w.]+-[\w.-]*\w)))?"
+_COMMAND = re.compile(
+    rf"(?P<tick>`)?perdure (?P<verb>{'|'.join((*TOOLS, *ACTIONS))}){_RUN}(?(tick)`)(?![\w-])"
 )
 
 
@@ -257,3 +274,16 @@ class McpSite:
                 cure=f"Make one with it: perdure api token create NAME --scope {scope}",
             )
         return token
+
+
+def over_mcp(words: str) -> str:
+    """The same text with tools in place of commands."""
+    return _COMMAND.sub(_tool, words)
+
+
+def _tool(found: re.Match[str]) -> str:
+    tick, verb, run = found["tick"] or "", found["verb"], found["run"]
+    name = TOOLS.get(verb, "loop_control")
+    given = [f"action {verb}"] if verb in ACTIONS else []
+    given += [f"id {run}"] if run else []
+    return f"{tick}{name}{tick}" + (f" with {' and '.join(given)}" if given else "")

@@ -41,8 +41,8 @@ from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Authenticatio
 from perdure.interfaces.rest.error_responses import Refused, document, handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
-from perdure.interfaces.rest.known_names import known_query
 from perdure.interfaces.rest.openapi import describe
+from perdure.interfaces.rest.request_limits import known_query
 from perdure.interfaces.rest.settings import DOCUMENT, ApiSite
 
 ASKED_HEADERS = (

@@ -12,10 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from perdure.domain.foundation.errors import StoreAway
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import DEFECT, ApiProblem
-from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.compare import routes as compare_routes
 from perdure.interfaces.web.costs import routes as costs_routes
-from perdure.interfaces.web.entrance import OPEN, READING, Entrance, guarded
+from perdure.interfaces.web.entrance import OPEN, READING, Entrance, away_page, guarded
 from perdure.interfaces.web.experiments import changing as experiment_changes
 from perdure.interfaces.web.experiments import routes as experiment_routes
 from perdure.interfaces.web.experiments import starting as experiment_starts

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from urllib.parse import SplitResult, quote, urlsplit
 
 from starlette.datastructures import Headers
@@ -17,12 +18,10 @@ from perdure.interfaces.rest.error_responses import DESCRIBED, Refused, document
 from perdure.interfaces.rest.request_limits import WITHIN_S
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import ApiProblem
-from perdure.interfaces.web.away import away_page
 from perdure.interfaces.web.cookies import given_cookies
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import Session
-from perdure.interfaces.web.visit import VISITOR, Visitor
-from perdure.interfaces.web.written import Written, written
+from perdure.interfaces.web.visit import VISITOR, Visitor, Written, written
 
 SIGN_IN = "/sign-in"
 OPEN = (SIGN_IN, "/assets/")
@@ -54,6 +53,10 @@ _NOT_FOR_PROGRAMS = Refused(
     "The API answers below /api/v1, and pages for people at all other paths.",
     cure=f"{DESCRIBED} names every path, with the token of the same header.",
 )
+
+AWAY = "perdure-away"
+"""The header that tells a script what is away; see `page.js`."""
+RETRY_S = "5"
 
 
 class Entrance:
@@ -261,3 +264,19 @@ def _is_a_program(headers: Headers) -> bool:
     if "html" in accepted or "sec-fetch-mode" in headers:
         return False
     return "authorization" in headers or "json" in accepted
+
+
+def away_page(now: datetime, *, detail: str, cure: str, reads: bool) -> HTMLResponse:
+    """The answer in place of any page; one that was read comes back by itself.
+
+    Args:
+        now: the time.
+        detail: what was found.
+        cure: what mends it.
+        reads: whether the request only reads, so that it may be asked again.
+    """
+    body = rendered(
+        "layout/away.html", now, detail=detail, cure=cure, reads=reads, not_taken=not reads
+    )
+    headers = {AWAY: "store", "retry-after": RETRY_S}
+    return HTMLResponse(body, status_code=503, headers=headers)

@@ -19,7 +19,6 @@ from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.shared import Shared
-from perdure.interfaces.web.written import written
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
@@ -29,6 +28,26 @@ WRITTEN = "written"
 BESIDE_S = 1.0
 MOST_COUNTED = 100
 KEY_CHARACTERS = 80
+
+# What the page itself puts into its forms.
+_OURS = frozenset(
+    {
+        "form_key",
+        "here",
+        "args_hash",
+        "choice",
+        "scores",
+        "once",
+        "key",
+        "gate",
+        "run",
+        "mode",
+        "asked",
+    }
+)
+# Secrets are never sent back.
+_TOKEN_FIELDS = frozenset({"token", "ticket"})
+_LABELS = {"text": "your words"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,3 +203,20 @@ def once_of(fields: Mapping[str, str]) -> dict[str, str]:
     given = fields.get("once", "")[:KEY_CHARACTERS]
     # Whatever a form sends goes into a header here.
     return {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One field as it was filled in."""
+
+    name: str
+    text: str
+
+
+def written(fields: Mapping[str, str]) -> tuple[Written, ...]:
+    """The fields that a person filled in, in the order of the form."""
+    return tuple(
+        Written(_LABELS.get(name, name.rpartition(":")[2]), text)
+        for name, text in fields.items()
+        if text.strip() and name not in _OURS | _TOKEN_FIELDS
+    )

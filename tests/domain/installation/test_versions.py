@@ -1,6 +1,6 @@
 import pytest
 
-from perdure.domain.installation.versions import Standing, standing
+from perdure.domain.installation.deployment import Standing, standing
 
 
 @pytest.mark.parametrize(

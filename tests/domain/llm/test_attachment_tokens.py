@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.foundation.tokens import TokenSizes
-from perdure.domain.llm.attachment_tokens import (
+from perdure.domain.llm.attachments import (
     MOST_IMAGE_TOKENS,
+    Attachment,
     image_tokens,
     pdf_tokens,
     tile_tokens,
 )
-from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import (
     Message,
     ToolResultBlock,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import control as rules
-from perdure.domain.run.budget_refusals import raise_refusal
+from perdure.domain.run.amend_spec import raise_refusal
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
 from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
 from perdure.domain.run.gates import END, Gate, GateKind

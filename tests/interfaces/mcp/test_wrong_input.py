@@ -3,8 +3,8 @@
 import pytest
 from mcp import Client
 
+from perdure.interfaces.mcp.handler import over_mcp
 from perdure.interfaces.mcp.server import build_server
-from perdure.interfaces.mcp.tool_hints import over_mcp
 
 PAIRS: dict[str, object] = {"definition": "pair", "goal": "x"}
 WRONG: dict[str, tuple[str, dict[str, object], str]] = {

@@ -11,8 +11,7 @@ from rest import Rest, served
 from perdure.adapters.stores.access import SqlAccess
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import Credentials
-from perdure.interfaces.web.away import away_page
-from perdure.interfaces.web.entrance import parts_of
+from perdure.interfaces.web.entrance import away_page, parts_of
 from perdure.interfaces.web.session import Session, Ticket
 
 

@@ -10,10 +10,10 @@ from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 from perdure.domain.turns.turn import Batch, TurnState
 from perdure.workflows.engine.engine import Engine
+from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.run import AnyRun, Run
 from perdure.workflows.engine.step_runner import Completed, StepFailed
 from perdure.workflows.engine.tool_calls import ToolCalls
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 NOT_TAKEN = StepFailed("s2", "not_taken", "nobody took it")
 WROTE = Completed(ToolCallReport(tree="with a", tree_at=9_000))

@@ -17,7 +17,7 @@ from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
 from perdure.workflows.engine.model_attempts import Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
 from perdure.workflows.engine.model_caller import ModelCaller
-from perdure.workflows.engine.model_selection import ModelSelection
+from perdure.workflows.engine.policies import ModelSelection
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import StepFailed, StepRunner
 

@@ -9,9 +9,9 @@ from perdure.domain.tools.definitions import ActivityTarget
 from perdure.domain.tools.workspaces import HostedFolder
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall, ToolPolicy
 from perdure.domain.turns.turn import TurnState
+from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.tool_call_steps import ToolCallSteps
-from perdure.workflows.engine.turn_policy import TurnPolicy
 
 THEIRS = ActivityTarget(type="charge", queue="theirs")
 ENTRY = PlannedCall(call=RequestedCall(id="c", name="charge", args_hash="h"), verdict="run")

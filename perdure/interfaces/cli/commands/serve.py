@@ -1,10 +1,13 @@
 """The REST API: serve it, and make, rotate, list and revoke the tokens that open it."""
 
 import secrets
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from rich.console import RenderableType
+from rich.text import Text
 
 from perdure.domain.foundation.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from perdure.domain.installation.access import (
@@ -20,8 +23,8 @@ from perdure.domain.installation.single_sign_on import stands_for_person
 from perdure.domain.run.audit import Action
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.commands.parameters import Given
-from perdure.interfaces.cli.views.layout import DIM, line
-from perdure.interfaces.cli.views.tokens import made_view, tokens_view
+from perdure.interfaces.cli.views.layout import BAD, DIM, GOOD, line, stack, table
+from perdure.interfaces.formatting import ago, one_line
 from perdure.interfaces.services import Services
 
 USUAL = ("read", "operate", "answer")
@@ -33,6 +36,8 @@ Forever = Annotated[bool, Parameter(negative="")]
 TokenId = Annotated[str, Parameter(name="ID")]
 api_app = App(name="api", help="Serve the REST API and manage its tokens.", version_flags=())
 token_app = App(name="token", help="Manage the tokens of the REST API.", version_flags=())
+
+
 api_app.command(token_app)
 
 
@@ -215,3 +220,51 @@ async def _noted(session: Given, services: Services, action: Action, token: ApiT
 
 def _told(token: ApiToken) -> dict[str, object]:
     return token.model_dump(mode="json", exclude={"digest", "former_digest"})
+
+
+def made_view(token: ApiToken, text: str) -> RenderableType:
+    """A new token; its secret cannot be shown again."""
+    return stack(
+        line(("✓ ", GOOD), f"{one_line(token.name)}: {', '.join(token.scopes)}"),
+        line(text),
+        line((_ends(token), DIM)),
+        line((f"It reaches {_reach(token)}.", DIM)) if token.bound else None,
+        line(("Keep it now: it is not shown again. Send it as", DIM)),
+        line(("  authorization: Bearer <token>", DIM)),
+    )
+
+
+def tokens_view(tokens: Sequence[ApiToken], now: datetime) -> RenderableType:
+    """One row for each token: whether it is usable, and until when."""
+    if not tokens:
+        return line("No tokens. Make one: perdure api token create NAME")
+    rows = [
+        (token.id, one_line(token.name), " ".join(token.scopes), _state(token, now),
+         _day(token), ago(token.created_at, now), _used(token, now), _reach(token))
+        for token in tokens
+    ]  # fmt: skip
+    return table(
+        ("id", "name", "scopes", "state", "expires", "made", "used", "reaches"), rows, whole=("id",)
+    )
+
+
+def _reach(token: ApiToken) -> str:
+    return ", ".join(one_line(place) for place in (*token.runs, *token.folders)) or "everything"
+
+
+def _ends(token: ApiToken) -> str:
+    return "It never expires." if token.expires_at is None else f"It expires on {_day(token)}."
+
+
+def _day(token: ApiToken) -> str:
+    return "never" if token.expires_at is None else f"{token.expires_at.astimezone(UTC):%Y-%m-%d}"
+
+
+def _used(token: ApiToken, now: datetime) -> str:
+    return "never" if token.last_used_at is None else ago(token.last_used_at, now)
+
+
+def _state(token: ApiToken, now: datetime) -> Text:
+    if token.usable(now):
+        return Text("usable", style=GOOD)
+    return Text("revoked" if token.revoked_at else "expired", style=BAD)
