@@ -21,19 +21,15 @@ WORTH_TELLING_MS = 1000
 _MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
 
-def event_line(event: Event, *, limit: int | None = None, detailed: bool = False) -> Text | None:
-    """The line of an event; None for an event that people need not see (unless `detailed`).
+def event_line(event: Event, *, limit: int | None = None) -> Text | None:
+    """The line of an event; None for an event that people need not see.
 
     Args:
         event: what happened.
         limit: the run's iteration limit, shown as `iter 1/3`.
-        detailed: every event gets a line.
     """
     tell = _TELLERS.get(event.type)
-    told = tell(event, limit) if tell is not None else None
-    if told is not None:
-        return told
-    return _otherwise(event) if detailed else None
+    return tell(event, limit) if tell is not None else None
 
 
 def iteration_line(index: int, data: Data, *, limit: int | None = None) -> Text:
@@ -243,15 +239,6 @@ _TELLERS: Mapping[EventType, Teller] = {
     "input_added": _named("input", "by"),
     "ended": _ended,
 }
-
-
-def _otherwise(event: Event) -> Text:
-    told = ", ".join(
-        f"{name}={one_line(_told(event.data, name), 60)}"
-        for name, value in event.data.items()
-        if value
-    )
-    return line((f"[{event.type.replace('_', ' ')}]", DIM), f" {told}" if told else "")
 
 
 def _told(data: Data, name: str) -> str:

@@ -186,8 +186,3 @@ def test_events_that_tell_a_person_nothing_have_no_line() -> None:
     script = "scripted:sha256:" + "a" * 64
     failed = event(1, "model_failed_over", failed=f"{script}#a", to=f"{script}#b", why="overloaded")
     assert str(event_line(failed)) == snapshot("[model] scripted:a · scripted:b · overloaded")
-    called = event(1, "model_call_started", model=script)
-    assert str(event_line(called, detailed=True)) == snapshot(
-        "[model call started] model=scripted:sha256:aaaaaaaaaaaa…"
-    )
-    assert str(event_line(quiet, detailed=True)) == snapshot("[model call started] model=local")
