@@ -12,6 +12,7 @@ from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.run.activity_messages import NotifyRequest
 from perdure.domain.run.notices import (
     LEASE,
     MOST_ATTEMPTS,
@@ -119,6 +120,20 @@ async def test_a_channel_that_takes_it_gets_it_once(world: World) -> None:
     assert await world.outbox().deliver_due() == 0
     assert world.channel.came == [EVENT]
     assert (await world.one()).state == "delivered"
+
+
+async def test_after_a_reset_another_question_of_the_same_name_is_told_too(world: World) -> None:
+    before: Event = {**EVENT, "opened_at": "2026-01-02T00:00:00Z"}
+    after: Event = {**EVENT, "opened_at": "2026-01-02T01:00:00Z"}
+    for event in (before, after, after):
+        assert await world.outbox().notify(event)
+    assert world.channel.came == [before, after]
+
+
+def test_rows_and_steps_from_before_keep_their_key() -> None:
+    assert key_of(EVENT) == "refine-bottle-1a/g1/0"
+    asked = NotifyRequest(run="r1", gate="g1", kind="escalation", prompt="Go on?")
+    assert "opened_at" not in asked.model_dump_json()
 
 
 async def test_what_failed_is_tried_when_its_time_has_come(world: World) -> None:

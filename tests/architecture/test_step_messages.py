@@ -169,6 +169,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "prompt": "required",
             "choices": [],
             "reminder": 0,
+            "opened_at": None,
         },
         "OpenRunReport": {
             "frame": "required",

@@ -207,6 +207,7 @@ class HumanInput:
                 prompt=gate.prompt[:1_000],
                 choices=gate.choices,
                 reminder=reminder,
+                opened_at=gate.opened_at,
             ),
             **activity_options.notice(
                 self.run.site,

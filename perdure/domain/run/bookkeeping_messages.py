@@ -1,6 +1,8 @@
 """Requests and reports of the steps that keep what a run made, and that tell people."""
 
-from pydantic import JsonValue
+from datetime import datetime
+
+from pydantic import Field, JsonValue
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
@@ -115,7 +117,7 @@ class Served(FrozenModel):
 
 
 class NotifyRequest(ActivityMessage):
-    """Tell people that a gate waits."""
+    """Tell people that a gate waits; older histories do not say since when (`opened_at`)."""
 
     run: str
     gate: str
@@ -123,6 +125,7 @@ class NotifyRequest(ActivityMessage):
     prompt: str
     choices: tuple[str, ...] = ()
     reminder: int = 0
+    opened_at: datetime | None = Field(default=None, exclude_if=lambda at: at is None)
 
 
 class NotifyReport(ActivityMessage):

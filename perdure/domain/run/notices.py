@@ -94,7 +94,10 @@ class NoticeStore(Protocol):
 
 def key_of(event: Event) -> str:
     """The idempotency key of a notice: a reminder is another one."""
-    return "/".join(str(event.get(name, "")) for name in ("run", "gate", "reminder"))
+    words = [str(event.get(name, "")) for name in ("run", "gate", "reminder")]
+    # After a reset the run counts its gates anew: another question is then again called `g1`.
+    opened_at = event.get("opened_at")
+    return "/".join([*words, str(opened_at)] if opened_at is not None else words)
 
 
 def id_of(key: str) -> str:
