@@ -112,6 +112,10 @@ async def run_git(
         may_write: without it the process cannot write a byte to any file.
         view: files and folders that git may see besides the system's; everything if this is None
             or there is no sandbox.
+
+    Raises:
+        ToolFailure: git is not installed, or took too long.
+        ServiceUnavailable: the sandbox gave no answer, so git was not started.
     """
     environment = {**ENVIRONMENT, **(extra or {})}
     before = await enclosure(view, cwd=cwd, environment=environment) if view is not None else ()

@@ -10,11 +10,14 @@ the system's own folders and what they are shown, all of it read-only, without `
 import asyncio
 import os
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from perdure.adapters.sandbox.identity import becoming, is_root
 from perdure.adapters.sandbox.syscalls import filter_for
+from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.event_log import get_logger
 
 WORK = "/perdure/copy"
 OUTPUT = "/perdure/output.txt"
@@ -69,6 +72,7 @@ _READING = ("--cap-add", "CAP_DAC_READ_SEARCH")
 _KERNEL = ("acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "sys", "tty")
 
 _probed: dict[int, bool] = {}
+_log = get_logger(__name__)
 
 
 def find_bubblewrap(search: str) -> str | None:
@@ -250,6 +254,9 @@ async def enclosure(
         view: absolute paths that can be read, at their own paths.
         cwd: the folder to run in, which must be part of the view.
         environment: every variable that the program gets.
+
+    Raises:
+        ServiceUnavailable: it is not known whether bubblewrap works; a later call asks again.
     """
     bwrap = find_bubblewrap(SEARCH)
     if bwrap is None or not await _works(bwrap):
@@ -268,8 +275,13 @@ def _words(bwrap: str) -> list[str]:
     return [*words, "--dev", "/dev", "--tmpfs", "/tmp"]
 
 
+def gave_no_answer(code: int | None) -> bool:
+    """Whether a probe ended without telling anything: a busy host cut it off, or killed it."""
+    return code is None or code == -signal.SIGKILL
+
+
 async def _works(bwrap: str) -> bool:
-    """Whether bubblewrap works on this host; tried once for each user that the process has been."""
+    """Whether bubblewrap works on this host; asked until each user of the process has an answer."""
     user = os.geteuid()
     if user not in _probed:
         trying = await asyncio.create_subprocess_exec(
@@ -281,10 +293,18 @@ async def _works(bwrap: str) -> bool:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
+        code = None
         try:
             async with asyncio.timeout(PROBE_S):
-                _probed[user] = await trying.wait() == 0
+                code = await trying.wait()
         except TimeoutError:
             trying.kill()
-            _probed[user] = False
+        if gave_no_answer(code):
+            _log.warning("sandbox_gave_no_answer", within_s=PROBE_S)
+            # Without an answer the program must not run in the open.
+            raise ServiceUnavailable(
+                f"bubblewrap gave no answer within {PROBE_S:g} s, so nothing was run.",
+                cure="Try again: the host may be busy.",
+            )
+        _probed[user] = code == 0
     return _probed[user]

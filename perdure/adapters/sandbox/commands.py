@@ -16,6 +16,7 @@ from perdure.adapters.sandbox.bubblewrap import (
     OUTPUT,
     WORK,
     find_bubblewrap,
+    gave_no_answer,
     homes_of,
     programs_of,
     wrapped,
@@ -24,12 +25,16 @@ from perdure.adapters.sandbox.process import USUAL_CAPS, Caps, Launch, run_proce
 from perdure.domain.evaluation.program_checks import OUTPUT_CAP, TEST_REPORT, Command, Ran
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.tools.selection import SHELL_FULL
+from perdure.event_log import get_logger
 
 PROBE_S = 20.0
 PROBE_BYTES = 2_000
 SHELL = "/bin/sh"
 SHIMS = "shims"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+BUSY = "Try again: the host may be busy"
+
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,8 @@ class LocalCommands:
         self._allowed = allowance
         self._probing = asyncio.Lock()
         self._bwrap: str | None = None
-        self._trouble: str | None = None
+        self._trouble = ""
+        self._known = False  # whether the sandbox works: a probe may end without an answer
 
     def allows(self, program: str) -> bool:
         """Whether the worker's settings name a program."""
@@ -117,7 +123,7 @@ class LocalCommands:
 
     async def sandbox_obstacle(self) -> str:
         """Why programs cannot run in a sandbox on this host; empty if they can."""
-        return "" if await self._sandbox() is not None else self._trouble or ""
+        return "" if await self._sandbox() is not None else self._trouble
 
     async def shell_obstacle(self) -> str:
         """Why no shell can run on this host; empty if one can."""
@@ -127,7 +133,8 @@ class LocalCommands:
                 "PERDURE_ALLOW_COMMANDS"
             )
         if await self._sandbox() is None:
-            return f"{self._trouble}. Install bubblewrap: make sandbox-setup"
+            cure = "Install bubblewrap: make sandbox-setup" if self._known else BUSY
+            return f"{self._trouble}. {cure}"
         return ""
 
     async def run_shell(self, script: Script) -> Ran:
@@ -196,7 +203,9 @@ class LocalCommands:
             raise NotAllowed(
                 f"{name} was not run: {self._trouble}.",
                 cure="Install bubblewrap (make sandbox-setup), or name the program in "
-                "PERDURE_PLAIN_COMMANDS to have it run without a sandbox.",
+                "PERDURE_PLAIN_COMMANDS to have it run without a sandbox."
+                if self._known
+                else f"{BUSY}.",
             )
 
     def _program(self, name: str) -> str:
@@ -225,22 +234,23 @@ class LocalCommands:
         return os.pathsep.join([*others, os.path.dirname(sys.executable), *shims])
 
     async def _sandbox(self) -> str | None:
-        """The path of bubblewrap if it is installed and works; tried once."""
+        """The path of bubblewrap if it is installed and works; tried until there is an answer."""
         async with self._probing:
-            if self._bwrap is None and self._trouble is None:
-                await self._probe()
+            if not self._known:
+                self._known = await self._probe()
         return self._bwrap
 
-    async def _probe(self) -> None:
+    async def _probe(self) -> bool:
+        """Try the sandbox; returns whether that told anything."""
         found = find_bubblewrap(self._allowed.search)
         if found is None:
             self._trouble = "bubblewrap is not installed"
-            return
+            return True
         try:
             argv = wrapped(found, ["/bin/true"])
         except NotAllowed as error:
             self._trouble = error.message.rstrip(".")
-            return
+            return True
         ran = await run_process(
             Launch(
                 argv=argv,
@@ -253,11 +263,16 @@ class LocalCommands:
                 enclosed=True,
             )
         )
+        if gave_no_answer(ran.code):
+            _log.warning("sandbox_gave_no_answer", within_s=PROBE_S)
+            self._trouble = f"bubblewrap gave no answer within {PROBE_S:g} s"
+            return False
         if ran.code == 0:
             self._bwrap = found
         else:
             said = " ".join(ran.err.split()) or f"exit code {ran.code}"
             self._trouble = f"bubblewrap does not work here ({said[:300]})"
+        return True
 
 
 def _filled(command: Command, *, output: str, folder: str) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 from enclosure import needs_bubblewrap
 
 from perdure.adapters.git import run_git
-from perdure.domain.foundation.errors import ToolFailure
+from perdure.adapters.sandbox import bubblewrap
+from perdure.domain.foundation.errors import ServiceUnavailable, ToolFailure
 
 
 @pytest.fixture
@@ -51,6 +52,29 @@ async def test_a_repository_in_memory_is_read_too():
         await run_git.run_git(["init", "--quiet", "."], cwd=folder, may_write=True)
         done = await run_git.run_git(["status", "--short"], cwd=folder, view=[folder])
     assert done.code == 0, done
+
+
+@pytest.mark.parametrize("cut", ["exec sleep 60", "kill -9 $$"], ids=["slow", "killed"])
+async def test_without_an_answer_of_the_sandbox_git_is_not_run(tmp_path, monkeypatch, cut):
+    sandbox = _program(tmp_path / "bwrap", cut)
+    ran = tmp_path / "ran"
+    git = _program(tmp_path / "git", f"touch {ran}")
+    monkeypatch.setattr(run_git, "binary", lambda: str(git))
+    monkeypatch.setattr(bubblewrap, "SEARCH", str(tmp_path))
+    monkeypatch.setattr(bubblewrap, "_probed", {})
+    with monkeypatch.context() as busy:
+        busy.setattr(bubblewrap, "PROBE_S", 0.2 if "sleep" in cut else 20.0)
+        with pytest.raises(ServiceUnavailable, match="gave no answer"):
+            await run_git.run_git(["log"], cwd=str(tmp_path), view=[str(tmp_path)])
+    assert not ran.exists()
+    _program(sandbox, "exit 0")
+    assert (await bubblewrap.enclosure([], cwd="/", environment={}))[0] == str(sandbox)
+
+
+def _program(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
 
 
 def _living(pid):

@@ -300,6 +300,22 @@ async def test_a_sandbox_that_does_not_work_is_none(folder: Path, tmp_path: Path
         await LocalCommands(allowance).run(Command(argv=("sh",), folder=str(folder)))
 
 
+async def test_a_slow_probe_is_no_answer(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _program(tmp_path / "bin" / "bwrap", "#!/bin/sh\nexec sleep 60\n")
+    search = f"{tmp_path / 'bin'}:/bin:/usr/bin"
+    commands = LocalCommands(Allowance(commands=("sh", SHELL_FULL), search=search))
+    with monkeypatch.context() as busy:
+        busy.setattr("perdure.adapters.sandbox.commands.PROBE_S", 0.2)
+        with pytest.raises(NotAllowed, match=r"gave no answer within 0\.2 s.*Try again"):
+            await commands.run(Command(argv=("sh",), folder=str(folder)))
+        assert "Try again" in await commands.shell_obstacle()
+    _program(tmp_path / "bin" / "bwrap", "#!/bin/sh\nexit 0\n")
+    assert await commands.shell_obstacle() == ""
+    await commands.admit("sh")
+
+
 def _program(path: Path, text: str = "#!/bin/sh\necho ran\n") -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
