@@ -365,6 +365,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "stage": "",
             "root": "",
             "takes_snapshot": False,
+            "made": False,
         },
         "ToolInvocation": {
             "run": "required",

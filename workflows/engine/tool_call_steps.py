@@ -109,6 +109,7 @@ class ToolCallSteps:
             takes_snapshot=hosted
             and self.run.state.base_tree is not None
             and terms.access in CHANGES,
+            made=entry.call.name in self.run.spec.tools.generated,
         )
 
     def told_of_move(self) -> str:

@@ -88,6 +88,7 @@ def _histogram(meter: Meter, metric: Metric) -> Histogram:
 
 
 BROKEN = "failed"
+MADE = "made"
 
 
 class StepTelemetryPlugin(SimplePlugin):
@@ -133,7 +134,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
             self._count_call(asked, status=given.status, seconds=seconds)
             self._meters.account(given.account, model=asked.model)
         elif isinstance(asked, ToolCallRequest) and isinstance(given, ToolCallReport):
-            self._meters.tool_call(tool=asked.name, outcome=given.outcome)
+            self._meters.tool_call(tool=_counted_name(asked), outcome=given.outcome)
         return report
 
     def _note_failure(
@@ -143,7 +144,7 @@ class _ObservedActivity(ActivityInboundInterceptor):
         span.set_attribute(names.ERROR_TYPE, kind or type(error).__name__)
         asked = _call(request)
         if isinstance(asked, ToolCallRequest):
-            self._meters.tool_call(tool=asked.name, outcome=BROKEN)
+            self._meters.tool_call(tool=_counted_name(asked), outcome=BROKEN)
         if not isinstance(asked, ModelCallRequest):
             return
         self._count_call(asked, status=kind or BROKEN, seconds=seconds)
@@ -162,6 +163,11 @@ class _ObservedActivity(ActivityInboundInterceptor):
 def _call(message: object) -> object:
     """The model call in the message of a judge, or else the message itself."""
     return message.call if isinstance(message, JudgeRequest | JudgeReport) else message
+
+
+def _counted_name(asked: ToolCallRequest) -> str:
+    """The label of a tool. Models name generated tools, so by name they would have no end."""
+    return MADE if asked.made else asked.name
 
 
 def _step_attributes(facts: StepFacts) -> dict[str, str | int]:

@@ -70,8 +70,7 @@ class Frame(FrozenModel):
     """What stays the same over a run; stored as one blob, cached by workers.
 
     `inputs` are the named inputs of the task as text, `attachments` those that are images or PDFs:
-    in the text they are named. `output_schema` is what its answer is to fit.
-    `extra` holds what a loop kind adds, as JSON of that kind's own model.
+    in the text they are named. `output_schema` is for its answer; `extra` is what its kind adds.
     """
 
     run: str
@@ -318,8 +317,8 @@ class JudgeReport(StructuredReport):
 class ToolCallRequest(ActivityMessage):
     """One tool call; its arguments are read from the transcript by call id.
 
-    `root` is where the working folder is now, if that is not where the frame says. With
-    `takes_snapshot` the folder is stored after the call, because its host may be gone by the next.
+    `root` is where the working folder is now, if not where the frame says. With `takes_snapshot` it
+    is stored after the call, as its host may be gone by the next. `made` is a generated tool.
     """
 
     frame: str
@@ -334,6 +333,7 @@ class ToolCallRequest(ActivityMessage):
     stage: str = ""
     root: str = ""
     takes_snapshot: bool = False
+    made: bool = False
 
 
 class ToolCallReport(ActivityMessage):
