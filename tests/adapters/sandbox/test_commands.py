@@ -300,12 +300,14 @@ async def test_a_sandbox_that_does_not_work_is_none(folder: Path, tmp_path: Path
         await LocalCommands(allowance).run(Command(argv=("sh",), folder=str(folder)))
 
 
+@pytest.mark.parametrize("plain", [(), ("sh",)], ids=["enclosed", "plain"])
 async def test_a_slow_probe_is_no_answer(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: tuple[str, ...]
 ) -> None:
     _program(tmp_path / "bin" / "bwrap", "#!/bin/sh\nexec sleep 60\n")
     search = f"{tmp_path / 'bin'}:/bin:/usr/bin"
-    commands = LocalCommands(Allowance(commands=("sh", SHELL_FULL), search=search))
+    allowance = Allowance(commands=("sh", SHELL_FULL), plain=plain, search=search)
+    commands = LocalCommands(allowance)
     with monkeypatch.context() as busy:
         busy.setattr("perdure.adapters.sandbox.commands.PROBE_S", 0.2)
         with pytest.raises(NotAllowed, match=r"gave no answer within 0\.2 s.*Try again"):
