@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Generator
@@ -82,9 +83,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Mark what tests start, before the first of them."""
+    """Mark what tests start, before the first of them; let SIGTERM end the tests as Ctrl-C does."""
     if not hasattr(config, "workerinput"):  # those inherit it
         mark_children()
+        # Else a run that is ended from outside (by a time limit, say) leaves servers behind.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
