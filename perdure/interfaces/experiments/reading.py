@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.thresholds import recorded_settings
 from perdure.domain.experiments.trials import Trial
 from perdure.interfaces.experiments.report import ExperimentReport, report
 
@@ -26,6 +27,14 @@ async def read_report(experiments: "Experiments", id: str) -> Found:
     """The report of an experiment so far; raises `NotFound` for an unknown one."""
     stored = await experiments.stored(id)
     trials = await experiments.trials(id)
-    entries = [entry.name for entry in await experiments.entries(id)]
-    made = report(stored.plan, trials, id=id, state=stored.state, entries=entries)
-    return Found(report=made, plan=stored.plan, trials=trials, entries=entries)
+    entries = await experiments.entries(id)
+    names = [entry.name for entry in entries]
+    made = report(
+        stored.plan,
+        trials,
+        id=id,
+        state=stored.state,
+        entries=names,
+        settings=recorded_settings(stored.plan, entries),
+    )
+    return Found(report=made, plan=stored.plan, trials=trials, entries=names)

@@ -6,14 +6,14 @@ scored is left out, because a judge without an answer says nothing about it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations
 from statistics import fmean
 
 from perdure.domain.evaluation.trajectory import rounded
 from perdure.domain.experiments.plan import Plan
-from perdure.domain.experiments.thresholds import ThresholdStudy, study
+from perdure.domain.experiments.thresholds import Setting, ThresholdStudy, study
 from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.experiments.disagreement import arm_warnings, marks, winner_warning
@@ -112,7 +112,13 @@ class ExperimentReport(FrozenModel):
 
 
 def report(
-    plan: Plan, trials: Sequence[Trial], *, id: str, state: str, entries: Sequence[str]
+    plan: Plan,
+    trials: Sequence[Trial],
+    *,
+    id: str,
+    state: str,
+    entries: Sequence[str],
+    settings: Mapping[str, Setting] | None = None,
 ) -> ExperimentReport:
     """Build the report.
 
@@ -122,6 +128,7 @@ def report(
         id: the experiment.
         state: how it stands, in a word.
         entries: the names of the inputs, in their order.
+        settings: when the runs of an arm end, by its name; without those that are not known.
     """
     # Trials end in any order, and sums of floats and the bootstrap depend on it.
     ordered = sorted(trials, key=lambda trial: trial.number)
@@ -146,7 +153,10 @@ def report(
         pairs=tuple(pairs),
         losses=tuple(_losses(plan, pairs, counted, entries)),
         thresholds=tuple(
-            found for arm in plan.arms if arm.tries is None and (found := study(arm.name, ordered))
+            found
+            for arm in plan.arms
+            if arm.tries is None
+            and (found := study(arm.name, ordered, (settings or {}).get(arm.name)))
         ),
         judge=agreement(labelled(plan, ordered)),
         spent_tokens=sum(trial.spent_tokens for trial in ordered),

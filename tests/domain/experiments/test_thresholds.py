@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.experiments.thresholds import Setting, stopped_after, study, trajectories
+from perdure.domain.experiments.plan import Arm, Entry, Fields, Plan
+from perdure.domain.experiments.thresholds import (
+    Setting,
+    recorded_settings,
+    stopped_after,
+    study,
+    trajectories,
+)
 from perdure.domain.experiments.trials import Step, Trial, Try
 
 
@@ -69,3 +76,93 @@ def test_one_iteration_leaves_nothing_to_choose() -> None:
     assert study("loop", [trial(0, 0.5)]) is None
     assert study("other", [trial(0, 0.5, 0.6)]) is None
     assert study("loop", []) is None
+
+
+ENDED_AT_80 = [
+    trial(number, *scores)
+    for number, scores in enumerate([(0.9,), (0.3, 0.4, 0.5, 0.85), (0.86,), (0.6, 0.8)])
+]
+AT_80 = Setting(max_iterations=5, quality_threshold=0.8, improvement_threshold=0.05)
+
+
+def test_no_setting_that_goes_on_longer_than_the_recorded_one_is_tried() -> None:
+    found = study("loop", ENDED_AT_80, AT_80)
+    assert found is not None
+    assert (found.recommended.setting, found.recommended.tokens) == (AT_80, 20)
+    for one in found.estimates:
+        assert one.setting.quality_threshold <= 0.8
+        assert one.setting.improvement_threshold >= 0.05
+
+
+def test_a_recorded_setting_off_the_grid_is_tried_too() -> None:
+    odd = Setting(max_iterations=4, quality_threshold=0.78, improvement_threshold=0.03)
+    found = study("loop", ENDED_AT_80, odd)
+    assert found is not None
+    assert found.recommended.setting == odd
+
+
+@pytest.mark.parametrize(
+    "recorded", [None, AT_80.model_copy(update={"quality_threshold": 0.5})], ids=["none", "wrong"]
+)
+def test_without_the_recorded_setting_no_run_may_end_before_a_setting_ends_it(
+    recorded: Setting | None,
+) -> None:
+    found = study("loop", ENDED_AT_80, recorded)
+    assert found is not None
+    assert (found.recommended.setting.quality_threshold, found.recommended.tokens) == (0.8, 20)
+    assert all(
+        one.setting.quality_threshold <= 0.8 or one.setting.max_iterations <= 2
+        for one in found.estimates
+    )
+
+
+def test_nothing_is_recommended_where_nothing_that_can_be_replayed_is_as_good() -> None:
+    # Something else ended the first run, so nobody knows what a second iteration had brought.
+    assert study("loop", [trial(0, 0.4), trial(1, 0.4, 0.6, 0.9)]) is None
+
+
+def test_a_run_that_other_rules_ended_is_replayed_under_its_setting() -> None:
+    found = study("loop", [trial(0, 0.2, 0.4), trial(1, 0.3, 0.5, 0.8)], AT_80)
+    assert found is not None
+    assert (found.recommended.setting, found.recommended.tokens) == (AT_80, 25)
+
+
+REFINE: Fields = {"max_iterations": 5, "quality_threshold": 0.8, "improvement_threshold": 0.05}
+STRICT = Entry(name="b", fields={"refine": {"quality_threshold": 0.9}})
+
+
+@pytest.mark.parametrize(
+    ("task", "own", "entries", "setting"),
+    [
+        ({"kind": "refine", "refine": REFINE}, {}, [Entry(name="a")], AT_80),
+        ({"kind": "refine", "refine": REFINE}, {}, [Entry(name="a"), STRICT], None),
+        (
+            {"kind": "refine", "refine": REFINE},
+            {"refine": {"quality_threshold": 0.8}},
+            [Entry(name="a"), STRICT],
+            AT_80,
+        ),
+        (
+            {"kind": "refine", "refine": {"pattern": "improvement", "max_iterations": 5}},
+            {},
+            [Entry(name="a")],
+            Setting(max_iterations=5, quality_threshold=1.0),
+        ),
+        (
+            {
+                "kind": "refine",
+                "refine": {**REFINE, "termination": {"type": "max_iterations", "limit": 3}},
+            },
+            {},
+            [Entry(name="a")],
+            None,
+        ),
+        ({"kind": "roles"}, {}, [Entry(name="a")], None),
+    ],
+    ids=["one", "inputs differ", "the arm's own counts", "improvement", "a tree", "roles"],
+)
+def test_the_setting_of_an_arm(
+    task: Fields, own: Fields, entries: list[Entry], setting: Setting | None
+) -> None:
+    plan = Plan(name="test", arms=(Arm(name="loop", task=task, own=own),))
+    assert recorded_settings(plan, entries).get("loop") == setting
