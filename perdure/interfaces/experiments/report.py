@@ -17,6 +17,7 @@ from perdure.domain.experiments.thresholds import Setting, ThresholdStudy, study
 from perdure.domain.experiments.trials import Trial, total_usd
 from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.experiments.disagreement import arm_warnings, marks, winner_warning
+from perdure.interfaces.experiments.sentences import sentence
 from perdure.interfaces.experiments.statistics import (
     Agreement,
     Interval,
@@ -24,9 +25,6 @@ from perdure.interfaces.experiments.statistics import (
     interval,
     labelled,
 )
-
-SAME_SPEND = 0.1
-"""Two arms whose mean tokens differ by a smaller share than this spend the same."""
 
 SHOWN_LOSSES = 50
 SHOWN_WHYS = 3
@@ -65,7 +63,8 @@ class ArmFigures(FrozenModel):
 class PairFigures(FrozenModel):
     """One arm against another over the inputs that both have: `better` minus `worse`.
 
-    `sentence` says it in words. `spend` is the tokens of `better` divided by those of `worse`.
+    `sentence` says it in words. `spend` is the tokens of `better` divided by those of `worse`; None
+    where `worse` used none.
     """
 
     better: str
@@ -318,40 +317,18 @@ def _pair(plan: Plan, first: ArmFigures, second: ArmFigures, counted: Counted) -
         losses=losses,
         ties=len(signed) - wins - losses,
         spend=spend,
-        sentence=_sentence(better.name, worse.name, found, spend, losses),
+        sentence=sentence(
+            better.name,
+            worse.name,
+            found,
+            tokens=(better.tokens, worse.tokens),
+            losses=losses,
+        ),
     )
 
 
 def _mean(plan: Plan, trials: Sequence[Trial]) -> float:
     return rounded(fmean(score_of(plan, trial) for trial in trials))  # so that equal ones are equal
-
-
-def _sentence(better: str, worse: str, found: Interval, spend: float | None, losses: int) -> str:
-    if found.low is None or found.high is None:
-        return (
-            f"Too few inputs to compare {better} with {worse}: {found.count}. "
-            "5 are the fewest, 30 tell more."
-        )
-    same = found.low == found.high
-    numbers = (
-        f"{found.mean:.2f}" if same else f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})"
-    )
-    if not found.differs:
-        return (
-            f"No difference between {better} and {worse} can be told: {numbers} "
-            f"on {'each of ' if same else ''}{found.count} inputs, {_at(spend)}."
-        )
-    each = ", the same on each input," if same else ""
-    worse_on = f"on {losses} of {found.count} inputs it is worse"
-    return f"{better} beats {worse} by {numbers}{each} {_at(spend)}; {worse_on}."
-
-
-def _at(spend: float | None) -> str:
-    if spend is None:
-        return "where neither used tokens"
-    if abs(spend - 1) < SAME_SPEND:
-        return "at the same spend"
-    return f"for {spend:.1f} times the tokens"
 
 
 def _losses(

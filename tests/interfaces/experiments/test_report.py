@@ -178,6 +178,28 @@ def test_spend_is_in_the_sentence() -> None:
     assert "for 3.0 times the tokens" in pair.sentence
 
 
+@pytest.mark.parametrize(
+    ("loop", "single", "words"),
+    [
+        (0, 0, "where neither used tokens"),
+        (300, 0, "where single used no tokens"),
+        (0, 300, "where loop used no tokens"),
+        (40, 1_000, "for 0.04 times the tokens"),
+        (3, 1_000, "for under 0.01 times the tokens"),
+        (500, 1_000, "for 0.5 times the tokens"),
+        (1_090, 1_000, "at the same spend"),
+    ],
+)
+def test_the_sentence_says_which_arm_used_tokens(loop: int, single: int, words: str) -> None:
+    trials = [
+        trial(arm, entry, score, tokens=tokens)
+        for entry in range(6)
+        for arm, score, tokens in (("loop", 0.9, loop), ("single", 0.5, single))
+    ]
+    (pair,) = made(trials).pairs
+    assert f" {words};" in pair.sentence
+
+
 def test_a_loop_that_learned_its_checker_is_named_first() -> None:
     held = Plan(name="t", arms=ARMS, scoring=Scoring(by="check"))
     trials = [trial("loop", entry, 0.95, held_out=0.4) for entry in range(6)]
