@@ -18,6 +18,9 @@ RESAMPLES = 4_000
 FEWEST = 5
 """With fewer inputs an interval says too little to act on."""
 
+FEWEST_ALIKE = 6
+"""So many equal differences have one sign by chance once in 32 times (5: once in 16 times)."""
+
 MANY = 2_000
 """Above this many inputs the bootstrap agrees with the normal distribution but is far slower."""
 
@@ -25,7 +28,10 @@ SEED = 20_260
 
 
 class Interval(FrozenModel):
-    """A mean, and where the true mean lies with 95 % confidence; None for too few values."""
+    """A mean, and where the true mean lies with 95 % confidence; None where values do not say.
+
+    Equal values have no spread to tell it from: both bounds are the mean.
+    """
 
     mean: float
     low: float | None = None
@@ -34,15 +40,24 @@ class Interval(FrozenModel):
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 0."""
+        """Whether the interval excludes 0; equal values are told from it by the sign test."""
         if self.low is None or self.high is None:
+            return False
+        if self.low == self.high and self.count < FEWEST_ALIKE:
             return False
         return self.low > 0 or self.high < 0
 
     @property
     def of_scores(self) -> "Interval":
-        """The interval for a mean of scores, clipped to 0 and 1, which the bootstrap may exceed."""
-        return self._within(0.0)
+        """The interval for a mean of scores, clipped to 0 and 1, which the bootstrap may exceed.
+
+        Equal scores have the exact binomial one if all are 0 or all are 1, else none.
+        """
+        if self.low is None or self.low != self.high:
+            return self._within(0.0)
+        furthest = ((1 - CONFIDENCE) / 2) ** (1 / self.count)
+        low, high = {1.0: (furthest, 1.0), 0.0: (0.0, 1 - furthest)}.get(self.mean, (None, None))
+        return _rounded(self.mean, low, high, self.count)
 
     @property
     def of_differences(self) -> "Interval":
@@ -70,7 +85,8 @@ def interval(values: Sequence[float]) -> Interval:
     if count < FEWEST:
         return _rounded(mean, None, None, count)
     error = stdev(values) / sqrt(count)
-    # All values are equal: no resample has a spread, so there would be no quantile.
+    # All values are equal: no resample has a spread, so there would be no quantile. What equal
+    # values mean depends on what they are: see `of_scores` and `differs`.
     if error == 0:
         return _rounded(mean, mean, mean, count)
     if count > MANY:

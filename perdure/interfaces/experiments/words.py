@@ -49,7 +49,7 @@ def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
 
 
 def range_words(found: Interval) -> str:
-    """`0.41 to 0.62`; `-` for too few values."""
+    """`0.41 to 0.62`; `-` where there is no interval."""
     if found.low is None or found.high is None:
         return "-"
     return f"{found.low:.2f} to {found.high:.2f}"

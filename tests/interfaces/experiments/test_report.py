@@ -314,6 +314,9 @@ def test_a_difference_that_is_the_same_on_each_input_is_said_so() -> None:
     both = [trial(arm, entry, mark) for entry in range(8) for arm, mark in LOOP_IS_BETTER]
     (pair,) = made(both).pairs
     assert "loop beats single by 0.30, the same on each input, at the same spend" in pair.sentence
+    assert [arm_cells(arm)[2] for arm in made(both).arms] == ["-", "-"]
+    (pair,) = made([one for one in both if one.entry < 5]).pairs
+    assert "can be told: 0.30 on each of 5 inputs" in pair.sentence
     level = [trial(arm, entry, 0.5) for entry in range(8) for arm in ("loop", "single")]
     (pair,) = made(level).pairs
     assert "can be told: 0.00 on each of 8 inputs" in pair.sentence

@@ -124,7 +124,7 @@ def test_an_interval_of_scores_is_in_order(values: list[float]) -> None:
         ([0.0] * 9 + [0.4], 0.0, 1.0),
         ([0.0, 1.0, 0.0, 1.0, 1.0], 0.0, 1.0),
         ([0.0, 0.0, 0.0, 0.0, 1.0], 0.0, 1.0),
-        ([1.0] * 6, 1.0, 1.0),
+        ([1.0] * 6, 0.0, 1.0),
     ],
 )
 def test_a_mean_of_scores_lies_between_0_and_1(
@@ -138,6 +138,32 @@ def test_a_mean_of_scores_lies_between_0_and_1(
 def test_a_narrow_interval_of_scores_stays_as_it_is() -> None:
     values = [0.4, 0.5, 0.6, 0.5, 0.45, 0.55]
     assert interval(values).of_scores == interval(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        # 0.025 ** (1 / 5), and so on: a table of Clopper and Pearson has the same.
+        ([1.0] * 5, 0.4782, 1.0),
+        ([0.0] * 5, 0.0, 0.5218),
+        ([1.0] * 30, 0.8843, 1.0),
+        ([0.8] * 30, None, None),
+        ([1.0] * 4, None, None),
+    ],
+)
+def test_equal_scores_have_an_exact_interval_or_none(
+    values: list[float], low: float | None, high: float | None
+) -> None:
+    found = interval(values).of_scores
+    assert (found.low, found.high, found.count) == (low, high, len(values))
+    assert found.mean == values[0]
+
+
+@pytest.mark.parametrize("value", [0.3, -0.3, 1.0])
+def test_equal_differences_are_told_from_0_by_the_sign_test(value: float) -> None:
+    assert not interval([value] * 5).of_differences.differs
+    assert interval([value] * 6).of_differences.differs
+    assert not interval([0.0] * 60).of_differences.differs
 
 
 def test_too_few_scores_have_no_interval_either() -> None:
