@@ -145,7 +145,9 @@ async def _called(
         return await as_own_task(lambda: function(facts, **parameters))
 
     # Not in the event loop, where a slow function would block heartbeats and other steps.
-    return await in_own_thread(lambda: function(facts, **parameters))
+    value = await in_own_thread(lambda: function(facts, **parameters))
+    # A plain wrapper of an asynchronous function only makes the coroutine, which runs nothing yet.
+    return await as_own_task(lambda: value) if inspect.isawaitable(value) else value
 
 
 def _adapted(hook: Hook, returned: object) -> Adapted:

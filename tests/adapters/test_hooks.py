@@ -1,9 +1,10 @@
 """The hooks that a worker serves: how they are called, and what they may return."""
 
 import asyncio
+import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -203,6 +204,29 @@ async def test_asynchronous_hooks_of_plugins_run_outside_the_event_loop_of_the_w
         with pytest.raises(HookFailed, match=r"ZeroDivisionError: half \(test_hooks.py, line"):
             await served.run(wanted(split), FACTS)
     assert [thread == threading.get_ident() for thread in threads] == [False, True]
+
+
+async def test_an_asynchronous_hook_behind_a_plain_wrapper_runs() -> None:
+    ran = list[str]()
+
+    async def tells(facts: EndFacts) -> None:
+        await asyncio.sleep(0)
+        ran.append(facts.outcome)
+        if len(ran) == 2:
+            raise ZeroDivisionError("half")
+
+    @on_end(name="acme.tells")
+    @functools.wraps(tells)
+    def wrapped(facts: EndFacts) -> Awaitable[None]:
+        return tells(facts)
+
+    hooks = with_built_in([wrapped])
+    of_plugin = ServedHooks(hooks_aside(hooks, OwnLoops(), own=[]))
+    assert await ServedHooks(hooks).run(wanted(wrapped), END) == {}
+    with pytest.raises(HookFailed, match=r"ZeroDivisionError: half \(test_hooks.py, line"):
+        await of_plugin.run(wanted(wrapped), END)
+    assert await of_plugin.run(wanted(wrapped), END) == {}
+    assert ran == ["accepted"] * 3
 
 
 async def test_an_asynchronous_hook_that_blocks_is_left_behind_when_its_step_ends() -> None:
