@@ -4,6 +4,7 @@ A task names them under `hooks`. Parameters after the first are read by their an
 `parameters` of the task.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -113,6 +114,11 @@ def hook_of(kind: HookKind, function: Callable[..., object], *, name: str) -> Ho
         raise InvalidInput(
             f"The hook name {name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as acme.widen.",
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput(
+            f"The hook {name} is a generator, of which nothing would run.",
+            cure="Write it without `yield`.",
         )
     read = parameters_of(function, name=name, noun="hook", first="facts")
     if read.adaptation_name is not None:

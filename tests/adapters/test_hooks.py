@@ -4,7 +4,7 @@ import asyncio
 import functools
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from importlib.metadata import EntryPoint
 from types import ModuleType
 
@@ -139,9 +139,19 @@ def _unannotated(facts, by):  # type: ignore[no-untyped-def]
     return {}
 
 
+def _drips(facts: IterationFacts) -> Iterator[int]:
+    yield facts.iteration
+
+
+async def _drips_later(facts: IterationFacts) -> AsyncIterator[int]:
+    yield facts.iteration
+
+
 @pytest.mark.parametrize(
     ("function", "name", "said"),
     [
+        pytest.param(_drips, "acme.a", "acme.a is a generator", id="a generator"),
+        pytest.param(_drips_later, "acme.a", "acme.a is a generator", id="asynchronous generator"),
         pytest.param(lambda: None, "acme.a", "takes no facts", id="no facts"),
         pytest.param(_unannotated, "acme.a", "'by' of hook acme.a has no type", id="no type"),
         pytest.param(lambda facts: {}, "Acme A", "malformed", id="a malformed name"),
