@@ -300,11 +300,17 @@ def _argument_model(
         if annotation is ToolContext:
             context_name = parameter.name
             continue
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        detail = Field(default=default, description=described.get(parameter.name))
-        fields[parameter.name] = (annotation, detail)
+        fields[parameter.name] = (annotation, _detail(parameter, described))
     model = arguments_model(re.sub(r"\W", "_", name), fields, what=what)
     return model, context_name
+
+
+def _detail(parameter: inspect.Parameter, described: Mapping[str, str]) -> object:
+    """The default of a parameter, with what the docstring says of it."""
+    default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+    words = described.get(parameter.name)
+    # Not `description=None`, which would hide the description of an annotation.
+    return Field(default=default, description=words) if words else Field(default=default)
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

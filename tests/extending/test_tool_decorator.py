@@ -61,6 +61,26 @@ def test_facts_and_schema():
     assert near.context_name == "context"
 
 
+def test_descriptions_of_annotations_reach_the_model():
+    @tool
+    def convert(
+        amount: Annotated[float, Field(description="in euros")],
+        to: Annotated[str, Field(description="a currency")] = "USD",
+    ) -> str:
+        """Convert an amount.
+
+        Args:
+            to: the currency's code.
+        """
+        return f"{amount} {to}"
+
+    properties = convert.fact.parameters["properties"]
+    assert [one["description"] for one in properties.values()] == [
+        "in euros",
+        "the currency's code.",
+    ]
+
+
 def test_the_function_stays_callable():
     @tool()
     def double(number: int) -> int:
