@@ -16,6 +16,7 @@ from typing import Generic, ParamSpec, TypeVar
 from docstring_parser import ParseError
 from docstring_parser.google import GoogleParser, Section, SectionType
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
@@ -300,17 +301,25 @@ def _argument_model(
         if annotation is ToolContext:
             context_name = parameter.name
             continue
-        fields[parameter.name] = (annotation, _detail(parameter, described))
+        fields[parameter.name] = _field(parameter, annotation, described.get(parameter.name))
     model = arguments_model(re.sub(r"\W", "_", name), fields, what=what)
     return model, context_name
 
 
-def _detail(parameter: inspect.Parameter, described: Mapping[str, str]) -> object:
-    """The default of a parameter, with what the docstring says of it."""
-    default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-    words = described.get(parameter.name)
-    # Not `description=None`, which would hide the description of an annotation.
-    return Field(default=default, description=words) if words else Field(default=default)
+def _field(
+    parameter: inspect.Parameter, annotation: object, words: str | None
+) -> tuple[object, object]:
+    """The annotation and default of a parameter, with what the docstring says of it."""
+    default: object = ... if parameter.default is inspect.Parameter.empty else parameter.default
+    if not isinstance(default, FieldInfo):
+        # Not `description=None`, which would hide the description of an annotation.
+        detail = Field(default=default, description=words) if words else Field(default=default)
+        return annotation, detail
+    # The field itself, not a default; what it sets goes before what the annotation sets.
+    if words:
+        kind = typing.cast("type[object]", annotation)
+        return typing.Annotated[kind, Field(description=words)], default
+    return annotation, default
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

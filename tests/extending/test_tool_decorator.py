@@ -81,6 +81,43 @@ def test_descriptions_of_annotations_reach_the_model():
     ]
 
 
+def test_a_field_of_pydantic_may_stand_as_the_default():
+    shared = Field(5, ge=1)
+    needed = Field(description="a town")
+    listed = Field(default_factory=list, description="to look for")
+
+    @tool
+    def pick(
+        place: str = needed,
+        most: int = shared,
+        least: Annotated[int, Field(description="hidden")] = shared,
+        words: list[str] = listed,
+    ) -> str:
+        """Pick places.
+
+        Args:
+            place: hidden.
+            most: how many.
+            least: how few.
+        """
+        return f"{place} {most}"
+
+    parameters = pick.fact.parameters
+    number = {"type": "integer", "minimum": 1, "default": 5}
+    assert (parameters["required"], parameters["properties"]) == (
+        ["place"],
+        {
+            "place": {"type": "string", "description": "a town"},
+            "most": {**number, "description": "how many."},
+            "least": {**number, "description": "how few."},
+            "words": {"type": "array", "items": {"type": "string"}, "description": "to look for"},
+        },
+    )
+    read = pick.arguments.model_validate({"place": "Delft"})
+    assert read.model_dump() == {"place": "Delft", "most": 5, "least": 5, "words": []}
+    assert shared.description is None
+
+
 def test_the_function_stays_callable():
     @tool()
     def double(number: int) -> int:
