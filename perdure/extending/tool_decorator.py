@@ -47,6 +47,9 @@ _GOOGLE = GoogleParser(
         Section("Raises", "raises", SectionType.SINGULAR),
     ]
 )
+# Under these words of JSON Schema stands data of the tool's author, and schemas by their names.
+_DATA = frozenset({"default", "const", "enum", "examples", "discriminator"})
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,19 +327,26 @@ def _field(
 
 def _schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
     schema = TypeAdapter(dict[str, JsonValue]).validate_python(arguments.model_json_schema())
-    return {key: _without_titles(value) for key, value in schema.items() if key != "title"}
+    return {key: _without_titles(value, key) for key, value in schema.items() if key != "title"}
 
 
-def _without_titles(value: JsonValue) -> JsonValue:
-    """Remove pydantic's generated titles: they repeat the names, and cost tokens."""
+def _without_titles(value: JsonValue, word: str = "") -> JsonValue:
+    """Remove pydantic's generated titles: they repeat the names, and cost tokens.
+
+    Args:
+        value: a schema, or what stands in one.
+        word: the word of JSON Schema that it stands under; empty for one that people chose.
+    """
+    if word in _DATA:
+        return value
     if isinstance(value, list):
         return [_without_titles(item) for item in value]
     if not isinstance(value, dict):
         return value
-    # A property may be called `title`; then its value is a schema and no text.
-    is_schema = isinstance(value.get("title"), str)
+    # A property may be called `title`, or `default`: there it is no word of JSON Schema.
+    named = word in _NAMED
     return {
-        key: _without_titles(item)
+        key: _without_titles(item, "" if named else key)
         for key, item in value.items()
-        if not (is_schema and key == "title")
+        if named or key != "title" or not isinstance(item, str)
     }

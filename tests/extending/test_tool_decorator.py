@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.extending.tool_decorator import ToolContext, read_docstring, tool
@@ -116,6 +116,33 @@ def test_a_field_of_pydantic_may_stand_as_the_default():
     read = pick.arguments.model_validate({"place": "Delft"})
     assert read.model_dump() == {"place": "Delft", "most": 5, "least": 5, "words": []}
     assert shared.description is None
+
+
+WHOLE: dict[str, JsonValue] = {"title": "t", "a": 1}
+
+
+class Titled(BaseModel):
+    title: str = "untitled"
+    default: Point | None = None
+
+
+def test_only_generated_titles_are_left_out_of_the_schema():
+    @tool
+    def save(
+        page: Titled,
+        default: Annotated[dict[str, JsonValue], Field(examples=[WHOLE])] = WHOLE,
+    ) -> str:
+        """Save a page."""
+        return page.title
+
+    parameters = save.fact.parameters
+    default = parameters["properties"]["default"]
+    assert (default["default"], default["examples"]) == (WHOLE, [WHOLE])
+    assert "title" not in default
+    assert parameters["$defs"]["Titled"]["properties"] == {
+        "title": {"type": "string", "default": "untitled"},
+        "default": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}], "default": None},
+    }
 
 
 def test_the_function_stays_callable():
