@@ -36,6 +36,11 @@ def hints_of(function: Callable[..., object], *, what: str) -> dict[str, object]
         )
     try:
         return typing.get_type_hints(function, include_extras=True)
+    except SyntaxError as error:
+        raise InvalidInput(
+            f"The annotations of {what} cannot be read: {error.msg}.",
+            cure="Annotate parameters with types; words about one belong into the docstring.",
+        ) from error
     # What evaluating a text as a type may raise; all of it is a fault of the annotations.
     except (NameError, AttributeError, TypeError) as error:
         raise InvalidInput(

@@ -73,8 +73,10 @@ def _unusable() -> dict[str, tuple[Callable[..., object], str]]:
     def taken(output: Any, model_config: str = "") -> bool: ...
     def untyped(output: Any, word: Plain) -> bool: ...
     def unknown(output: Any, word: Plain) -> bool: ...
+    def described(output: Any, word: Plain) -> bool: ...
 
     unknown.__annotations__["word"] = "Nowhere"
+    described.__annotations__["word"] = "a number"
 
     return {
         "*args": (spread, "'words' of"),
@@ -85,6 +87,7 @@ def _unusable() -> dict[str, tuple[Callable[..., object], str]]:
         "a name of pydantic": (taken, "'model_config' of"),
         "a type without JSON": (untyped, "'word' of"),
         "a type that is not there": (unknown, "'Nowhere' is not defined"),
+        "words for a type": (described, "got 'a number'"),
         "a class": (Plain, "no function"),
         "an object": (Plain(), "no function"),
     }
