@@ -8,7 +8,6 @@ in the same process, on the queues of the installation.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -33,8 +32,6 @@ from temporalio.worker import (
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from perdure.adapters.definitions.folder import role_file, stored
-from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
@@ -45,10 +42,8 @@ from perdure.composition.client_services import loops_of
 from perdure.composition.parts import Brought, Parts, open_parts
 from perdure.composition.task_steps import TaskSteps
 from perdure.domain.foundation.base import build_validators
-from perdure.domain.foundation.errors import InvalidInput, StoreAway
-from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
+from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.ports import ModelClient
-from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.embedding.activity_targets import activity_type
 from perdure.embedding.activity_tools import (
     activity_check,
@@ -58,6 +53,7 @@ from perdure.embedding.activity_tools import (
     require_readable,
 )
 from perdure.embedding.foreign_workers import require_fitting, with_behavior
+from perdure.embedding.given_parts import given_definition, given_role, named_well
 from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories
 from perdure.extending.check_decorator import CustomCheck
@@ -68,15 +64,11 @@ from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.search_attributes import register_search_attributes
-from perdure.strict_yaml import parse
-from perdure.text_files import read_text
 from perdure.workflows.passed_on_headers import PassedOnHeaders
 from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
 PACKAGE = "perdure"
-MODEL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-TAKEN = PROVIDERS | LOCAL_MODELS | {SCRIPTED.rstrip(":")}
 
 
 class PerdurePlugin(SimplePlugin):
@@ -119,9 +111,9 @@ class PerdurePlugin(SimplePlugin):
             tools=tuple(tools),
             checks={one.name: one for one in checks},
             hooks=tuple(hooks),
-            models=_named_well(models or {}),
-            roles={name: _role(name, given) for name, given in (roles or {}).items()},
-            definitions={one.name: one for one in map(_definition, definitions)},
+            models=named_well(models or {}),
+            roles={name: given_role(name, given) for name, given in (roles or {}).items()},
+            definitions={one.name: one for one in map(given_definition, definitions)},
         )
         self._loops: dict[Place, _Loops] = {}
         self._configured: list[_Configured] = []
@@ -355,33 +347,6 @@ async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[N
             # Not as a cancellation, which would look like one of the user's own program.
             raise no_longer_served("What serves the loops")
         await serving
-
-
-def _named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
-    for name in models:
-        if name in TAKEN or not MODEL_NAME.fullmatch(name):
-            raise InvalidInput(
-                f"A model of your own cannot be called {name!r}.",
-                cure="Use a lower-case word that is no provider's, such as `acme`.",
-            )
-    return models
-
-
-def _role(name: str, given: str | Path) -> RoleFile:
-    text = read_text(given) if isinstance(given, Path) else given
-    return role_file(text, name=name)
-
-
-def _definition(given: Path | Mapping[str, JsonValue]) -> StoredDefinition:
-    if isinstance(given, Path):
-        what, fields = str(given), parse(read_text(given), named=str(given))
-    else:
-        what, fields = f"{given.get('name')}", dict(given)
-    # Marked as built-in, so that nobody can change it from outside.
-    read = stored(fields, origin="built-in")
-    if isinstance(read, tuple):
-        raise refusal(read, what=f"The definition {what}")
-    return read
 
 
 def passing_through(runner: WorkflowRunner | None) -> WorkflowRunner:
