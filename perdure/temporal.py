@@ -13,7 +13,6 @@ from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    suppress,
 )
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,8 +59,8 @@ from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
 from perdure.fleet.fleet import Fleet
+from perdure.fleet.serving_task import over, require_serving, while_both_run
 from perdure.fleet.worker_deployment import own_build
-from perdure.fleet.worker_ends import no_longer_served
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.search_attributes import register_search_attributes
 from perdure.workflows.passed_on_headers import PassedOnHeaders
@@ -167,7 +166,7 @@ class PerdurePlugin(SimplePlugin):
                 begun = True
                 # Read at each call: while a database is away, there are no steps yet.
                 self._late.begin(place, lambda: loops.steps)
-                await _while_both_run(asyncio.ensure_future(next(worker)), serving)
+                await while_both_run(asyncio.ensure_future(next(worker)), serving)
         finally:
             self._forget(worker, place, begun=begun)
 
@@ -266,10 +265,14 @@ class _Loops:
             yield self._serving
         finally:
             self.users -= 1
-            async with self._changing:
-                if not self.users and self._serving is not None:
-                    self._stop.set()
-                    await self._serving
+            if not self.users:  # else the last one ends it, and this one waits for no other's start
+                await self._ended()
+
+    async def _ended(self) -> None:
+        async with self._changing:
+            if not self.users and self._serving is not None:
+                self._stop.set()
+                await self._serving
 
     async def _started(self) -> "asyncio.Task[None]":
         # Anew, as another worker may start after the last one had ended everything.
@@ -278,10 +281,16 @@ class _Loops:
         # the first worker may end before the others.
         serving = asyncio.create_task(self._serve())
         begun = asyncio.create_task(self._begun.wait())
-        await asyncio.wait({begun, serving}, return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
-        if serving.done():
-            await serving
+        try:
+            await asyncio.wait({begun, serving}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            # Nobody else knows of it yet: it would poll for ever.
+            serving.cancel()
+            await over(serving)
+            raise
+        finally:
+            begun.cancel()
+        require_serving(serving)
         return serving
 
     async def _serve(self) -> None:
@@ -330,23 +339,6 @@ class _Loops:
         starts = (fleet.tasks(queue) for queue in self._queues)
         workers = [fleet.loops(), *starts, *fleet.steps()]
         await fleet.serve(workers, self._stop, polling=polling)
-
-
-async def _while_both_run(work: "asyncio.Future[None]", serving: "asyncio.Task[None]") -> None:
-    """Wait for the worker; if the serving of loops ends, cancel the worker."""
-    try:
-        await asyncio.wait({work, serving}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        if not work.done():
-            work.cancel()
-        # The worker ends as cancelled by us; a cancellation of the caller goes on by itself.
-        with suppress(asyncio.CancelledError):
-            await work
-    if serving.done():
-        if serving.cancelled():
-            # Not as a cancellation, which would look like one of the user's own program.
-            raise no_longer_served("What serves the loops")
-        await serving
 
 
 def passing_through(runner: WorkflowRunner | None) -> WorkflowRunner:

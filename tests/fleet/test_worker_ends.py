@@ -7,8 +7,8 @@ import pytest
 from installation import Installation, WorkerProcess
 from waiting import eventually
 
-from perdure import temporal
 from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.fleet.serving_task import while_both_run
 
 FAULTS = {
     "the SDK's worker breaks": """
@@ -52,4 +52,4 @@ async def test_loops_that_are_served_no_more_are_no_cancellation_of_the_program(
     serving = asyncio.create_task(lasts())
     asyncio.get_running_loop().call_soon(serving.cancel)
     with pytest.raises(ServiceUnavailable, match="nobody had asked it to"):
-        await temporal._while_both_run(asyncio.ensure_future(lasts()), serving)
+        await while_both_run(asyncio.ensure_future(lasts()), serving)
