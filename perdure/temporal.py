@@ -263,16 +263,24 @@ class _Loops:
                 if self._serving is None or self._serving.done():
                     self._serving = await self._started()
             yield self._serving
-        finally:
-            self.users -= 1
-            if not self.users:  # else the last one ends it, and this one waits for no other's start
-                await self._ended()
+        except BaseException:
+            await self._left()  # what ends by this error does not take its place
+            raise
+        ended = await self._left()
+        if ended is not None and not ended.cancelled():
+            ended.result()
 
-    async def _ended(self) -> None:
+    async def _left(self) -> "asyncio.Task[None] | None":
+        """Count a user out; what the last one ended is returned, and may hold an error."""
+        self.users -= 1
+        if self.users:  # before the lock: nobody waits for another one's start
+            return None
         async with self._changing:
-            if not self.users and self._serving is not None:
-                self._stop.set()
-                await self._serving
+            if self.users or self._serving is None:
+                return None
+            self._stop.set()
+            await over(self._serving)
+            return self._serving
 
     async def _started(self) -> "asyncio.Task[None]":
         # Anew, as another worker may start after the last one had ended everything.
