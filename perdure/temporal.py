@@ -15,6 +15,7 @@ from contextlib import (
     asynccontextmanager,
 )
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -68,6 +69,7 @@ from perdure.workflows.registry import TASK_STARTS
 
 __all__ = ["PerdurePlugin", "activity_check", "activity_tool", "passing_through"]
 PACKAGE = "perdure"
+DRAINED_WITHIN = timedelta(seconds=30)  # after the grace: cancelled calls, notices, stores
 
 
 class PerdurePlugin(SimplePlugin):
@@ -138,6 +140,10 @@ class PerdurePlugin(SimplePlugin):
         if not self._queues:
             config = with_behavior(config)
         configured = super().configure_worker(config)
+        given = configured.get("plugin_shutdown_timeout", DRAINED_WITHIN)
+        if given:  # else without limit; `async with Worker(…)` cuts there what still drains
+            grace = timedelta(seconds=self._settings.shutdown_grace_s)
+            configured["plugin_shutdown_timeout"] = max(given, grace + DRAINED_WITHIN)
         client, queue = configured.get("client"), configured.get("task_queue", "")
         types = map(activity_type, configured.get("activities", ()))
         served = queue, frozenset(one for one in types if one)

@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
@@ -183,6 +184,22 @@ def test_a_worker_beside_which_loops_would_wait_is_refused(
 @pytest.mark.parametrize("given", [one for one, _, _ in [*UNFIT.values()][1:]], ids=[*UNFIT][1:])
 def test_with_queues_of_their_own_names_do_not_meet(given: dict[str, Any], tmp_path: Path) -> None:
     assert _configured(tmp_path, given, queues=["loops"])
+
+
+SECONDS: Mapping[str, tuple[float | None, float | None]] = {
+    "Temporal's default": (60, 150), "more": (400, 400), "no limit": (None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "used"), SECONDS.values(), ids=SECONDS)
+def test_the_end_of_a_worker_leaves_the_loops_their_grace(
+    given: float | None, used: float | None, tmp_path: Path
+) -> None:
+    limit = None if given is None else timedelta(seconds=given)
+    known = _configured(tmp_path, {"plugin_shutdown_timeout": limit})
+    assert known.get("plugin_shutdown_timeout") == (
+        None if used is None else timedelta(seconds=used)
+    )
 
 
 def _versioned(default: VersioningBehavior, name: str = "orders") -> WorkerDeploymentConfig:
