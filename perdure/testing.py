@@ -93,7 +93,7 @@ class PerdureEnvironment:
             roles: Markdown of roles, or the paths of such files, by name.
             definitions: of loops of roles, as fields or as paths of their files.
             queues: where loops are started, if not on the queues of the workers.
-            plugins: further plugins of the client.
+            plugins: further plugins of the client, which come before that of Perdure.
             skip_time: workflows that `client` starts jump over timers, deadlines and the pauses
                 between attempts. A gate with a deadline then runs out before a test can answer it;
                 leave this out, and call `fast_forward` when it is time.
@@ -119,7 +119,7 @@ class PerdureEnvironment:
                     queues=queues,
                 )
                 address = server.client.service_client.config.target_host
-                client = await Client.connect(address, plugins=[plugin, *plugins])
+                client = await Client.connect(address, plugins=[*plugins, plugin])
                 yield cls(TimeSkipper(client).client if skip_time else client, plugin, settings)
 
     async def fast_forward(self, run: WorkflowHandle[object, object], duration: timedelta) -> None:

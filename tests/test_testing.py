@@ -12,6 +12,8 @@ from temporalio.client import (
     ScheduleSpec,
 )
 from temporalio.common import RetryPolicy
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 from waiting import eventually
 
@@ -122,3 +124,10 @@ async def test_a_weekly_schedule_is_triggered_and_its_run_forwarded() -> None:
         await environment.fast_forward(run, WEEK)
         result: Any = await run.result()
     assert result["output"] == "Blue, then."
+
+
+async def test_a_plugin_that_sets_a_converter_comes_before_perdures() -> None:
+    theirs = SimplePlugin("theirs", data_converter=pydantic_data_converter)
+    async with PerdureEnvironment.start(plugins=[theirs]) as environment:
+        assert environment.client.data_converter is not pydantic_data_converter
+        _worker(environment)  # refused if its client does not write what loops read
