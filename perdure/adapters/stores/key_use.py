@@ -153,34 +153,40 @@ async def _values(database: Database, column: Column[str]) -> AsyncIterator[str]
 
 async def _rewrap_column(database: Database, table: Table, column: Column[str]) -> int:
     raw = type_coerce(column, Text)
-    names = [key.name for key in table.primary_key.columns]
     assert isinstance(column.type, Content)
     place, cells = column.type.column, database.cells
     query = select(*table.primary_key.columns, raw).where(column.is_not(None))
+    # Without their texts, which may be as large as all that is in the store.
     old: list[tuple[object, ...]] = []
     async with (
         database.read() as connection,
         connection.stream(query.execution_options(yield_per=PAGE)) as rows,
     ):
-        async for row in rows:
-            # None: a key that this process lacks. Such a text stays as it is.
-            if row[-1].startswith(MARK) and cells.key_of(place, row[-1]) not in {
-                None,
-                cells.ids[0],
-            }:
-                old.append(tuple(row))
+        async for *key, stored in rows:
+            if _is_old(cells, place, stored):
+                old.append(tuple(key))
     changed = 0
     for start in range(0, len(old), PAGE):
         async with database.write() as connection:
-            for *key, stored in old[start : start + PAGE]:
-                same = [table.c[name] == value for name, value in zip(names, key, strict=True)]
-                fresh = cells.seal(place, cells.open(place, str(stored)))
+            for key in old[start : start + PAGE]:
+                same = [a == b for a, b in zip(table.primary_key.columns, key, strict=True)]
+                stored = await connection.scalar(select(raw).where(*same))
+                if stored is None or not _is_old(cells, place, stored):
+                    continue  # it is gone, or somebody has written it since
+                fresh = cells.seal(place, cells.open(place, stored))
                 change = update(table).where(*same, raw == stored)
                 done = await connection.execute(
                     change.values({column.name: type_coerce(fresh, Text)})
                 )
                 changed += done.rowcount
     return changed
+
+
+def _is_old(cells: Cells, place: str, stored: str | None) -> bool:
+    """Whether a text is encrypted with an older key that this process has."""
+    if stored is None or not stored.startswith(MARK):
+        return False
+    return cells.key_of(place, stored) not in {None, cells.ids[0]}
 
 
 async def _redigest(

@@ -1,6 +1,8 @@
 """Rows are indexed with the current key again, whatever else is in the store or writes there."""
 
+import tracemalloc
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,10 @@ from sqlalchemy.types import Text
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
-from perdure.adapters.stores.key_use import blobs_by_key, rewrap
+from perdure.adapters.stores.key_use import blobs_by_key, rewrap, rows_by_key
 from perdure.adapters.stores.memory import LOCK, SqlMemory, row_of
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.adapters.stores.tables import made_tools, memory
+from perdure.adapters.stores.tables import made_tools, memory, verdicts
 from perdure.domain.memory.tokenizer import terms
 
 LOST, OLD, NEW = (bytes([n]) * 32 for n in (1, 2, 3))
@@ -77,3 +79,45 @@ async def test_an_entry_that_a_run_changes_meanwhile_is_found_by_its_new_text(
     await rewrap(stores)
     assert await found(database, "gooseberries") == ["good"]
     assert await found(database, "grapes") == []
+
+
+async def test_the_old_texts_are_not_held_all_at_once(tmp_path: Path) -> None:
+    home, bytes_each, rows = tmp_path / "home", 20_000, 1_000
+    before = await open_stores(home, encryption_keys=(OLD,))
+    async with before.database.write() as connection:
+        reply = {"reply": "x" * bytes_each, "written_at": learning().created}
+        told = [{"key": f"{number}", **reply} for number in range(rows)]
+        await connection.execute(insert(verdicts), told)
+    await before.close()
+    opened = await open_stores(home, encryption_keys=(NEW, OLD))
+    tracemalloc.start()
+    try:
+        assert (await rewrap(opened))[0] == rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        await opened.close()
+    assert peak < rows * bytes_each
+
+
+async def test_a_text_that_was_written_with_the_old_key_meanwhile_is_encrypted_again(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, writing = stores.database, stores.database.write
+    row = row_of(learning("good", "green gooseberries"), database.cells)
+    sealed = Cells(OLD).seal("memory.entry", str(row["entry"]))
+    change = update(memory).where(memory.c.id == "good")
+    changes = [change.values({**row, "entry": type_coerce(sealed, Text)})]
+
+    @asynccontextmanager
+    async def later() -> AsyncGenerator[AsyncConnection]:
+        while changes:  # by a process that writes with the former key still
+            async with writing() as connection:
+                await connection.execute(changes.pop())
+        async with writing() as connection:
+            yield connection
+
+    monkeypatch.setattr(database, "write", later)
+    await rewrap(stores)
+    assert set(await rows_by_key(database)) == {database.cells.ids[0]}
+    assert await found(database, "gooseberries") == ["good"]
