@@ -24,7 +24,7 @@ STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
 GROUP = "xdist_group"
 SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.
-PATIENT, PATIENCE_S = ("long", "slow", "browser", "model"), 900
+PATIENT, PATIENCE_S = ("long", "slow", "browser", "model"), int(os.environ.get("PATIENCE_S", 900))
 
 
 # Pictures and colours are tested as on any terminal, whichever this one is.
