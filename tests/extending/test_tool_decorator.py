@@ -1,12 +1,19 @@
 """The `@tool` decorator: facts from the function itself."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
+from pydantic.fields import FieldInfo
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.extending.tool_decorator import ToolContext, read_docstring, tool
+
+Shapes = dict[str, dict[str, JsonValue]]
+
+
+def properties_of(shape: dict[str, JsonValue]) -> Shapes:
+    return cast("Shapes", shape["properties"])
 
 
 class Point(BaseModel):
@@ -74,7 +81,7 @@ def test_descriptions_of_annotations_reach_the_model():
         """
         return f"{amount} {to}"
 
-    properties = convert.fact.parameters["properties"]
+    properties = properties_of(convert.fact.parameters)
     assert [one["description"] for one in properties.values()] == [
         "in euros",
         "the currency's code.",
@@ -115,7 +122,7 @@ def test_a_field_of_pydantic_may_stand_as_the_default():
     )
     read = pick.arguments.model_validate({"place": "Delft"})
     assert read.model_dump() == {"place": "Delft", "most": 5, "least": 5, "words": []}
-    assert shared.description is None
+    assert cast("FieldInfo", shared).description is None
 
 
 WHOLE: dict[str, JsonValue] = {"title": "t", "a": 1}
@@ -136,10 +143,11 @@ def test_only_generated_titles_are_left_out_of_the_schema():
         return page.title
 
     parameters = save.fact.parameters
-    default = parameters["properties"]["default"]
+    default = properties_of(parameters)["default"]
     assert (default["default"], default["examples"]) == (WHOLE, [WHOLE])
     assert "title" not in default
-    assert parameters["$defs"]["Titled"]["properties"] == {
+    titled = cast("Shapes", parameters["$defs"])["Titled"]
+    assert titled["properties"] == {
         "title": {"type": "string", "default": "untitled"},
         "default": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}], "default": None},
     }

@@ -48,8 +48,7 @@ REPLY_TRIES = 2
 REFUSED = "refusal"
 MODEL_REFUSED = "the model refused to answer"
 CUT_REPLY = "it was cut off at its output limit: say it in fewer words"
-# Patch: a run that was stopped while its provider was left alone asked on at once, until its tries
-# were used up.
+# Patch: a run that was stopped while its provider was left alone asked on until its last try.
 NO_RETRY_AFTER_A_STOP = "no retry after a stop"
 # Patch: of two calls side by side whose model refused both, the second one skipped a model.
 ONE_REFUSAL_ONE_STEP = "a model that refuses twice at once is left once"

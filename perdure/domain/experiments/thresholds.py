@@ -89,9 +89,9 @@ def recorded_settings(plan: Plan, entries: Sequence[Entry]) -> dict[str, Setting
     different = differing(entries)
     found: dict[str, Setting] = {}
     for arm in plan.arms:
-        settings = {_setting_of(trial_task(arm, entry, label="")) for entry in different}
-        one = settings.pop() if len(settings) == 1 else None
-        if one is not None:
+        settings = [_setting_of(trial_task(arm, entry, label="")) for entry in different]
+        one = settings[0] if settings else None
+        if one is not None and all(other == one for other in settings):
             found[arm.name] = one
     return found
 
