@@ -1,7 +1,7 @@
-"""`activity_tool`: an activity of your own becomes a tool that loops can call.
+"""Activities of your own in a loop: `activity_tool` makes one a tool, `activity_check` a check.
 
-It runs on the queue of your worker, with your options, and appears in the loop's history under its
-own name. A plain function needs none of this: see `perdure.tool`.
+Each runs on the queue of your worker, with your options, and appears in the loop's history under
+its own name. A plain function needs none of this: see `perdure.tool` and `perdure.check`.
 """
 
 import dataclasses
