@@ -45,6 +45,9 @@ _ITS_DATABASE = re.compile(
     r"|disk is full|no space left",
     re.IGNORECASE,
 )
+# A server says this, as UNAVAILABLE, of an update that waited for a worker until it gave up. It had
+# no effect, and the server is there.
+_NO_TAKER = re.compile(r"workflow update was aborted", re.IGNORECASE)
 # Said of a call for a run too; that the run is not there, nobody knows then.
 _NO_NAMESPACE = re.compile(r"namespace \S+ (is )?not found", re.IGNORECASE)
 
@@ -169,7 +172,7 @@ def _of_rpc(error: RPCError, address: str, run: str | None, namespace: str) -> P
                 cure=f"Check TEMPORAL_NAMESPACE, or create the namespace on the server.{hint}",
             )
         # Before `_AWAY`, which has some of the same: in a call to a run, its worker was silent.
-        case status if run is not None and status in _NO_WORKER:
+        case status if run is not None and (status in _NO_WORKER or _NO_TAKER.search(said)):
             return no_answer(run)
         case RPCStatusCode.INVALID_ARGUMENT if _ATTRIBUTE in said.lower():
             return NamespaceUnfit(

@@ -65,6 +65,12 @@ def test_a_server_whose_own_disk_is_full_is_not_to_be_started(said: str, run: st
     assert "perdure up" not in caught.value.cure
 
 
+def test_an_update_that_a_server_gave_up_found_no_worker() -> None:
+    with pytest.raises(NoReadyWorker) as caught, translated("host:7233", run="r"):
+        raise RPCError("workflow update was aborted", RPCStatusCode.UNAVAILABLE, b"")
+    assert "perdure worker" in caught.value.cure
+
+
 def test_missing_search_attributes_are_told_with_the_command() -> None:
     said = "Namespace team has no mapping defined for search attribute PerdureKind"
     with pytest.raises(NamespaceUnfit) as caught, translated("host:7233", namespace="team"):
