@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def pytest_configure(config: pytest.Config) -> None:
         mark_children()
         # Else a run that is ended from outside (by a time limit, say) leaves servers behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around those of plugins, which fail too
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure that cannot be shown fails its test alone, where pytest would end all tests.
+
+    Seen: a source that could not be parsed, as CPython 3.11.7 cannot in two threads at once.
+    """
+    try:
+        return (yield)
+    except Exception as error:
+        shown = call.excinfo.value if call.excinfo else error
+        call.excinfo = None
+        report = pytest.TestReport.from_item_and_call(item, call)
+        report.outcome, report.longrepr = "failed", "".join(traceback.format_exception(shown))
+        return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -43,7 +43,7 @@ def test_what_is_left_is_killed_and_told(tmp_path: Path, place: str) -> None:
     assert not end_leftovers(folder)
 
 
-TESTS = """
+LASTING = """
 import subprocess, sys, time
 from pathlib import Path
 
@@ -52,20 +52,64 @@ def test_that_lasts():
     Path("started").write_text(str(started.pid))
     time.sleep(600)
 """
+FAILING = """
+def test_that_fails():
+    assert False, "why it failed"
+
+def test_after_it():
+    pass
+"""
+UNSHOWN = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call):
+    report = yield
+    if call.excinfo:
+        raise SystemError("it cannot be shown")
+    return report
+"""
+
+
+def run_apart(folder: Path, at_once: str, text: str, plugin: str = "") -> subprocess.Popen[str]:
+    """Run tests in a folder of their own, with the hooks that all tests have, and a plugin's."""
+    (folder / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
+    (folder / "test_apart.py").write_text(text)
+    (folder / "plugin_apart.py").write_text(plugin)
+    words = ["-m", "pytest", "-n", at_once, "-p", "plugin_apart", "--rootdir", str(folder)]
+    places = f"{ROOT / 'tests/support'}{os.pathsep}{folder}"
+    return subprocess.Popen(
+        [sys.executable, "-P", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": places},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+in_one_and_several = pytest.mark.parametrize(
+    "at_once", ["0", "2"], ids=["in one process", "in several"]
+)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at_once", ["0", "2"], ids=["in one process", "in several"])
+@in_one_and_several
 async def test_tests_that_are_ended_from_outside_leave_nothing(
     tmp_path: Path, at_once: str
 ) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "test_lasting.py").write_text(TESTS)
-    words = (sys.executable, "-P", "-m", "pytest", "-n", at_once, "--rootdir", str(tmp_path))
-    support = {"PYTHONPATH": str(ROOT / "tests/support")}
-    with subprocess.Popen(words, cwd=tmp_path, env={**os.environ, **support}) as process:
+    with run_apart(tmp_path, at_once, LASTING) as process:
         started = tmp_path / "started"
         await eventually(lambda: started.exists() and started.read_text())
         process.send_signal(signal.SIGTERM)
-        assert process.wait() == pytest.ExitCode.TESTS_FAILED
+        process.communicate()
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED
     assert not psutil.pid_exists(int(started.read_text()))
+
+
+@pytest.mark.long
+@in_one_and_several
+def test_a_failure_that_cannot_be_shown_ends_no_other_test(tmp_path: Path, at_once: str) -> None:
+    with run_apart(tmp_path, at_once, FAILING, UNSHOWN) as process:
+        told, _ = process.communicate()
+    assert "1 failed, 1 passed" in told, told
+    assert "why it failed" in told
