@@ -43,7 +43,6 @@ def test_a_table_has_its_maps_once() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_a_small_day_is_played_measured_and_collected() -> None:
     report = (await simulate(runs=24, turns=2)).splitlines()
     day = report[report.index("") :]

@@ -19,7 +19,6 @@ PLAN = Plan(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_everything_is_measured_and_written(tmp_path: Path) -> None:
     told: list[str] = []
     report = await measure(PLAN, on_run=told.append)

@@ -73,7 +73,6 @@ def _effects(made: Ground) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_paused_run_survives_worker_and_server(tmp_path: Path) -> None:
     async with server_process(tmp_path, ui=True) as server:
         twin, expected = await _undisturbed(tmp_path / "twin", server.address)

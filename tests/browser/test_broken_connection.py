@@ -70,7 +70,6 @@ async def _asked(rest: Rest) -> str:
     return run
 
 
-@pytest.mark.timeout(240)
 async def test_every_view_says_that_the_server_is_away(door: Door, browser: Browser) -> None:
     run = await _asked(door.rest)
     views = ["/inbox", "/runs", f"/runs/{run}", "/costs"]

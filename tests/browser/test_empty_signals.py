@@ -34,7 +34,6 @@ async def run(stage, holding):
     return name
 
 
-@pytest.mark.timeout(400)  # eleven forms, one after the other
 async def test_an_empty_form_is_taken_or_refused_in_words(stage, tab, run, holding):
     for count, (name, words) in enumerate(NO_DATA.items(), start=1):
         await _send(stage, tab, run, name)

@@ -128,7 +128,6 @@ async def _forked_steered_and_stopped(page: Page, rest: Rest, run: str) -> None:
     await expect(page.get_by_text("clean with a drop of soap").first).to_be_visible()
 
 
-@pytest.mark.timeout(240)
 async def test_a_whole_day(office: Office, browser: Browser) -> None:
     page = await signed_in(await browser.new_page(), office.rest)
     run = await _watched_through_a_kill(page, office)

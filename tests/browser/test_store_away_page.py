@@ -44,7 +44,6 @@ async def _picture(tab: Page, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_every_view_outlives_its_store(
     away: tuple[Rest, Postgresql], browser: Browser
 ) -> None:

@@ -76,7 +76,6 @@ async def _listed(made: Ground, wanted: RunFilter, runs: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 async def test_many_loops_are_listed_and_counted_while_they_run_and_after(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

@@ -116,7 +116,6 @@ async def test_r48_an_answer_after_the_run_ended_unanswered(served: Ground) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 async def test_r09_thousands_of_pauses_overflow_nothing(served: Ground) -> None:
     """A run that waits for a person rolls over by the number of its messages."""
     served.provider.plays = [APPROVAL, Play(text="done")]

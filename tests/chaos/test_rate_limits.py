@@ -71,7 +71,6 @@ class Limiter:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("pace", [None, 4.0], ids=["unknown limit", "limit in the settings"])
 async def test_r35_a_storm_of_limits_starves_no_loop_and_wastes_few_calls(
     server: WorkflowEnvironment, tmp_path: Path, pace: float | None

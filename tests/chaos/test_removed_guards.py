@@ -213,7 +213,6 @@ def test_what_is_taken_away_is_there(guard: Removed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
 def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
     _changed(tmp_path, guard.changes)
@@ -222,7 +221,6 @@ def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("changes", "test"),
     [

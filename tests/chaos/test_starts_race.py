@@ -29,7 +29,6 @@ async def _race(site: Installation, number: int, *, by: str, model: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("by", ["id", "key"])
 async def test_r44_two_starts_at_once_are_one_execution(site: Installation, by: str) -> None:
     model = await site.script({"replies": [{"text": "done"}]})

@@ -58,7 +58,6 @@ def plays(body: dict[str, object]) -> Sequence[Play]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_deep_tree_survives_kills_and_its_books_agree(
     server: WorkflowEnvironment, tmp_path: Path, seed: int

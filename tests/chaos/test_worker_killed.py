@@ -85,7 +85,6 @@ async def test_r01_kill_while_the_provider_stalls(chaos: Ground) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_many_kills_of_one_call_end_nothing(chaos: Ground) -> None:
     """Each death books its attempt and reserves anew; after five a person is asked, by name."""
     chaos.provider.plays = [[Play(gate="never")] * 5 + [Play(text="at last")]]

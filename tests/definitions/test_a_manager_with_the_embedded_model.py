@@ -18,7 +18,6 @@ from perdure.submission.types import Flags, Surroundings
 pytestmark = [
     pytest.mark.model,
     pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed"),
-    pytest.mark.timeout(600),
 ]
 
 MANAGED = sorted(item.name for item in definitions() if item.kind == "delegation")

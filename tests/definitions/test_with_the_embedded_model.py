@@ -15,7 +15,6 @@ from perdure.submission.types import Flags, Surroundings
 pytestmark = [
     pytest.mark.model,
     pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed"),
-    pytest.mark.timeout(900),
 ]
 
 RESUME = """\

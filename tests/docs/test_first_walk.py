@@ -14,7 +14,6 @@ TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 async def test_the_tutorial_is_walked_as_it_stands(newcomer: Newcomer) -> None:
     # Installing and a real model (1 and 7) are tried by hand.
     second, third, fourth, fifth, sixth = [
@@ -35,7 +34,6 @@ async def test_the_tutorial_is_walked_as_it_stands(newcomer: Newcomer) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 async def test_the_first_task_of_the_readme_is_walked_as_it_stands(newcomer: Newcomer) -> None:
     written = "A steel bottle, warm in the hand, safe in the dishwasher."
     (newcomer.folder / "replies.yaml").write_text(

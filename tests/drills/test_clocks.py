@@ -152,7 +152,6 @@ def _held(body: dict[str, object]) -> Sequence[Play]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 async def test_a_start_is_one_for_hosts_whose_clocks_are_apart(skewed: Hosts) -> None:
     made = skewed.ground
     made.provider.choose = lambda _: [Play(text="done")]

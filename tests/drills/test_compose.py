@@ -150,7 +150,6 @@ async def _asked_over_http(composed: Composed, run: str) -> None:
     assert api.returncode == 0
 
 
-@pytest.mark.timeout(400)
 async def test_a_shell_without_a_key_runs_on_the_compose_files_worker(
     tmp_path: Path, postgresql_url: str
 ) -> None:

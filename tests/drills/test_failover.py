@@ -67,7 +67,6 @@ async def _failover(made: Hosts, lost: Host, other: Host, number: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_the_other_worker_goes_on_with_a_call_of_one_that_was_killed(
     two_hosts: Hosts,
 ) -> None:

@@ -56,7 +56,6 @@ async def test_a_thousand_messages_while_nobody_looks(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", KINDS)
 async def test_ten_thousand_messages_while_nobody_looks(
     bare: Installation, resting: str, what: str
@@ -65,7 +64,6 @@ async def test_ten_thousand_messages_while_nobody_looks(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 async def test_three_thousand_long_messages_while_nobody_looks(
     bare: Installation, resting: str
 ) -> None:

@@ -78,7 +78,6 @@ def _whole(home: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_a_full_disk_is_told_and_a_collection_on_it_makes_room(
     small: tuple[Installation, SmallDisk], holding: Holding
 ) -> None:
@@ -115,7 +114,6 @@ async def test_a_full_disk_is_told_and_a_collection_on_it_makes_room(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_a_rule_of_retention_is_applied_with_the_room_that_blobs_made(
     small: tuple[Installation, SmallDisk],
 ) -> None:

@@ -114,7 +114,6 @@ async def server() -> AsyncGenerator[tuple[Workers, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_two_hundred_calls_at_once_lose_and_double_nothing(
     server: tuple[Workers, str],
 ) -> None:

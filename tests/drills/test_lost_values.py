@@ -77,7 +77,6 @@ async def _told(site: Installation, run: str, blob: str) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("attributes", "part"),
     [
@@ -115,7 +114,6 @@ async def test_a_lost_value_is_told_and_the_run_goes_on_from_before_it_or_with_i
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_a_step_whose_own_input_is_lost_ends_and_names_it(
     site: Installation, holding: Holding
 ) -> None:

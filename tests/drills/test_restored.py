@@ -124,7 +124,6 @@ async def _collect(site: Installation) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_runs_of_a_restored_store_end_as_undisturbed_or_say_what_is_missing(
     server: WorkflowEnvironment, tmp_path: Path, url: str | None, holding: Holding
 ) -> None:

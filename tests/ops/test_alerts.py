@@ -134,7 +134,6 @@ async def test_nothing_fires_while_all_is_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 async def test_every_alert_fires_on_its_fault(tmp_path: Path) -> None:
     told = Told(api_figures(SICK, up=0, step=1), sick=True)
     async with told.served() as targets, prometheus(tmp_path, targets, RULES) as watching:
@@ -146,7 +145,6 @@ async def test_every_alert_fires_on_its_fault(tmp_path: Path) -> None:
         await eventually(lambda: watching.fires(*down), seconds=WITHIN_S)
 
 
-@pytest.mark.timeout(400)
 async def test_a_real_installation_without_worker_store_and_api_is_heard_of(
     server: WorkflowEnvironment, tmp_path: Path
 ) -> None:

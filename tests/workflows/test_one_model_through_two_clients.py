@@ -13,7 +13,6 @@ from perdure.adapters.llm.embedded_facts import MAX_OUTPUT, WINDOW, embedded_ava
 pytestmark = [
     pytest.mark.model,
     pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed"),
-    pytest.mark.timeout(900),
 ]
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,6 @@ from perdure.adapters.llm.embedded_facts import embedded_available
 pytestmark = [
     pytest.mark.model,
     pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed"),
-    pytest.mark.timeout(900),
 ]
 
 TASK = Path(__file__).parents[2] / "perdure/definitions/tasks/product-page.yaml"

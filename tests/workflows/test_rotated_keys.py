@@ -155,7 +155,6 @@ async def _nobody_failed(site: Installation, runs: list[str]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_a_worker_without_a_key_that_content_needs_does_not_start(tmp_path: Path) -> None:
     stores = await open_stores(tmp_path, encryption_keys=(OLD,))
     await KeyRegistry(stores.database).note(OLD_ID, at=NOW)

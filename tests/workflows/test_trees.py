@@ -87,7 +87,6 @@ FIFTY = [f"w{number}" for number in range(50)]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("budget", "most"),
     [

@@ -193,7 +193,6 @@ async def test_cancelling_frees_the_slot(local: EmbeddedModel, server: str) -> N
 
 @pytest.mark.model
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_its_memory_does_not_grow_with_the_prompts_it_saw(tmp_path: Path) -> None:
     port = free_port()
     process = subprocess.Popen(command(port, tmp_path))

@@ -264,7 +264,6 @@ async def test_all_layers_hold_every_attack(host: Host, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("layer", LAYERS)
 async def test_with_one_layer_off_the_others_hold(layer: str, host: Host, tmp_path: Path) -> None:
     alone = [name for name, one in ATTACKS.items() if one.held_by == {layer}]

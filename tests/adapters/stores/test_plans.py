@@ -201,7 +201,6 @@ def _reads_all(node: Mapping[str, object]) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_no_statement_of_a_run_reads_a_growing_table_in_full(large: Installation) -> None:
     found = await _plans(large, rows=20_000)
     assert not found, json.dumps(found, indent=1)
@@ -220,7 +219,6 @@ class _Server:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_neither_does_a_statement_that_drops_what_a_rule_keeps_no_longer(
     large: Installation,
 ) -> None:
@@ -250,7 +248,6 @@ async def test_neither_does_a_statement_that_drops_what_a_rule_keeps_no_longer(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_neither_does_a_statement_that_erases_the_rows_of_a_tree(large: Installation) -> None:
     stores, now = large.parts.stores, datetime.now(UTC)
     await grow(stores.database, 20_000)
