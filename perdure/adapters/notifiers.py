@@ -27,6 +27,7 @@ from perdure.adapters.settings.secret_references import WAYS, foreign_environmen
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
+from perdure.domain.run.answering import answer_command
 from perdure.domain.run.notices import Event, ReceiverBusy, id_of, key_of
 
 WEBHOOK_TIMEOUT_S = 10.0
@@ -264,7 +265,7 @@ def worded(event: Event) -> Event:
     text = (
         f"Run {run} waits for a person ({event.get('kind', 'gate')} {gate}): "
         f"{event.get('prompt', '')}\n"
-        f"Answer with: perdure answer {run}:{gate} {'|'.join(choices) or '…'}"
+        f"Answer with: {answer_command(f'{run}:{gate}', choices)}"
     )
     return _EVENT.validate_python(told_data({"text": text, **event}))
 

@@ -287,9 +287,9 @@ def test_a_command_that_cannot_be_read_is_refused(text: str) -> None:
 def test_the_words_for_people() -> None:
     assert worded(EVENT | {"prompt": "Go on?"})["text"] == snapshot("""\
 Run refine-bottle-1a waits for a person (escalation g1): Go on?
-Answer with: perdure answer refine-bottle-1a:g1 continue|stop\
+Answer with: perdure answer refine-bottle-1a:g1 CHOICE  (continue, stop)\
 """)
     assert worded({"run": "r", "gate": "g2", "prompt": "Why?"})["text"] == snapshot("""\
 Run r waits for a person (gate g2): Why?
-Answer with: perdure answer r:g2 …\
+Answer with: perdure answer r:g2 "your answer"\
 """)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from perdure.domain.run.answering import choice_line
 from perdure.domain.run.gates import APPROVE, DENY, Gate
 
 LATER = "Enter: later"
@@ -52,7 +53,9 @@ def menu_of(gate: Gate) -> str:
         return APPROVAL_MENU
     if not gate.choices:
         return f"your answer in words  {LATER}"
-    listed = "  ".join(f"[{n}] {choice}" for n, choice in enumerate(gate.choices, start=1))
+    listed = "  ".join(
+        f"[{n}] {choice}" for n, choice in enumerate(map(choice_line, gate.choices), 1)
+    )
     if takes_text(gate):
         return f"{listed}  or your own words  {LATER}"
     beside = "  (words may follow the number)" if gate.free_text else ""

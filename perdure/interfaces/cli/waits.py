@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable
 from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.formatting import one_line
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.run_tree import gates_of_tree
@@ -52,7 +53,6 @@ async def _tell_them(session: Session, gateway: RunGateway, run: str, *, own: bo
                 if name not in told and (own or asked.run != run):
                     told.add(name)
                     prompt = one_line(asked.gate.prompt, 200)
-                    choices = "|".join(asked.gate.choices) or '"your answer"'
-                    how = f"perdure answer {name} {choices}"
+                    how = how_to_answer(asked.gate, asked.run)
                     session.output.warn(printable(f"the run waits for a person: {prompt}  → {how}"))
         await asyncio.sleep(LOOK_AGAIN_S)

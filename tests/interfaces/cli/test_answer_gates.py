@@ -155,7 +155,7 @@ async def test_a_question_that_is_put_off_stays_open(person: Person, keys: str) 
     await person.looks(CALL)
     assert not person.asking.open, "it is not asked twice"
     assert person.said == []
-    assert f"perdure answer {RUN}:{CALL.name} approve|deny" in person.perdure.out
+    assert f"perdure answer {RUN}:{CALL.name} CHOICE  (approve, deny)" in person.perdure.out
 
 
 async def test_a_refused_answer_is_told_and_asked_again(person: Person) -> None:

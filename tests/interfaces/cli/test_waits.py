@@ -77,8 +77,8 @@ async def test_a_question_is_told_with_the_command_that_answers_it(
     process = await waiting(site, words[0], run, *words[1:])
     told = await said(process)
     assert told.startswith(ASKED)
-    name, answer = told.partition("perdure answer ")[2].split()
-    assert answer == "tea|coffee"
+    name, _, choices = told.partition("perdure answer ")[2].partition(" CHOICE ")
+    assert choices.strip() == "(tea, coffee)"
     asker, _, gate = name.partition(":")
     answering = await waiting(site, "answer", name, "tea", "--json")
     assert await answering.wait() == 0, (asker, gate)

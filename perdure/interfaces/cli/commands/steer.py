@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from perdure.domain.foundation.errors import InvalidInput, NoReadyWorker, NotFound, PerdureError
+from perdure.domain.run.answering import choices_told
 from perdure.domain.run.gates import APPROVE, read_name
 from perdure.domain.run.messages import (
     AddInput,
@@ -164,7 +165,7 @@ async def answer(
             beside = '; words go beside it, as --text "…"' if found.gate.free_text else ""
             raise InvalidInput(
                 f"Gate {found.gate.name} of {found.run} does not take {answer!r}.",
-                cure=f"Choose one of: {', '.join(found.gate.choices)}{beside}.",
+                cure=f"Choose one of: {choices_told(found.gate.choices)}{beside}.",
             )
         if chosen is None and text is not None:
             raise _beside_no_choice(found, answer)
@@ -242,7 +243,7 @@ def _receipt(run: str, receipt: Receipt) -> dict[str, JsonValue]:
 
 def _beside_no_choice(found: OpenGate, answer: str) -> InvalidInput:
     """The refusal of words beside what is no choice: one of the two texts would be lost."""
-    gate, listed = found.gate, ", ".join(found.gate.choices)
+    gate, listed = found.gate, choices_told(found.gate.choices)
     alone = "Give your words alone, without --text."
     return InvalidInput(
         f"--text goes beside a choice, and {answer!r} is none of gate {gate.name} of {found.run}.",

@@ -1,10 +1,11 @@
 """The story of a run in few lines: one event makes one line, or several share one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 from rich.text import Text
 
+from perdure.domain.run.answering import answer_command
 from perdure.domain.run.events import Event, EventType
 from perdure.domain.run.gates import CHOICES
 from perdure.domain.run.hooks import adaptation_lines
@@ -119,15 +120,15 @@ def _ended(event: Event, limit: int | None) -> Text:
 def _gate_opened(event: Event, limit: int | None) -> Text:
     gate, kind = _word(event.data, "gate"), _word(event.data, "kind").replace("_", " ")
     question = one_line(_word(event.data, "prompt"), 200)
-    how = f"perdure answer {event.run}:{gate} " + _choices(event.data)
+    how = answer_command(f"{event.run}:{gate}", _choices(event.data))
     return line((f"[{kind or 'question'} {gate}]", "bold magenta"), f" {question}  → {how}")
 
 
-def _choices(data: Data) -> str:
-    """The choices of a gate as shell words; free text if it has none."""
+def _choices(data: Data) -> Sequence[str]:
+    """The choices of a gate; none if it takes free text."""
     kind = data.get("kind")
     known = next((choices for name, choices in CHOICES.items() if name == kind), ())
-    return "|".join(_words(data, "choices") or known) or '"your answer"'
+    return _words(data, "choices") or known
 
 
 def _tool(event: Event, limit: int | None) -> Text:

@@ -1,10 +1,10 @@
 """Open questions to people, and how to answer them from a shell."""
 
-import shlex
 from datetime import datetime
 
 from rich.console import RenderableType
 
+from perdure.domain.run.answering import answer_command, shell_word
 from perdure.domain.run.gates import Gate, expiry_choice
 from perdure.gateway.types import OpenGate, OpenGates
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, stack
@@ -12,13 +12,14 @@ from perdure.interfaces.formatting import NAMED, ago, duration, one_line, plural
 
 
 def how_to_answer(gate: Gate, run: str, choice: str | None = None) -> str:
-    """The command that answers a gate, with one of its choices or all of them."""
-    listed = choice or "|".join(gate.choices)
-    wanted = listed if gate.choices else '"your answer"'
-    if gate.kind == "blocked" and gate.free_text:
-        wanted += ' --text "what it needs"'
-    # Quoted, as people paste it into a shell.
-    return f"perdure answer {shlex.quote(f'{run}:{gate.name}')} {wanted}"
+    """The command that answers a gate, with the choice if it is known."""
+    name = f"{run}:{gate.name}"
+    if choice is not None:
+        return f"perdure answer {shell_word(name)} {shell_word(choice)}"
+    takes_note = gate.kind == "blocked" and gate.free_text
+    return answer_command(
+        name, gate.choices, beside=' --text "what it needs"' if takes_note else ""
+    )
 
 
 def gates_view(found: OpenGates, now: datetime) -> RenderableType:

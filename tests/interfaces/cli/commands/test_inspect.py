@@ -113,7 +113,7 @@ def test_a_limit_that_lists_nothing_is_refused(
 def test_gates_say_how_to_answer(perdure: Installation) -> None:
     perdure.gateway.statuses[RUN] = status(gates=(gate(),))
     assert perdure.run("gates") == 0
-    assert f"perdure answer {RUN}:g1-abab approve|deny" in perdure.out
+    assert f"perdure answer {RUN}:g1-abab CHOICE  (approve, deny)" in perdure.out
 
 
 OTHER = "agent-other-9c1d"

@@ -59,7 +59,8 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
             "[tool] fs.read b → no file b · error",
             "[tool] fs.write · not on offer",
             "[model] a · b · overloaded",
-            "[tool approval g1] May I?  → perdure answer refine-steel-bottle-7f3a:g1 approve|deny",
+            "[tool approval g1] May I?  → perdure answer refine-steel-bottle-7f3a:g1 CHOICE"
+            "  (approve, deny)",
             "[turn 1/50] 1 token",
             "[tool] made text.count for w1 (repaired)",
         ]

@@ -46,12 +46,12 @@ def test_gates() -> None:
 refine-steel-bottle-7f3a:g1-abab  tool approval · opened 5 min ago
   Write a text.
   May fs.write change README.md?
-  → perdure answer refine-steel-bottle-7f3a:g1-abab approve|deny
+  → perdure answer refine-steel-bottle-7f3a:g1-abab CHOICE  (approve, deny)
 refine-steel-bottle-7f3a:g2  escalation · opened 5 min ago · expires in 1 h, then accept is taken
   Write a text.
   The score stays at 0.4.
   Go on?
-  → perdure answer refine-steel-bottle-7f3a:g2 continue|accept|stop
+  → perdure answer refine-steel-bottle-7f3a:g2 CHOICE  (continue, accept, stop)
 agent-other-1 may wait too, but no worker answers for it: `perdure status agent-other-1` says more\
 """)
     assert plain(gates_view(OpenGates(), NOW)) == snapshot("Nothing waits for a person.")

@@ -155,7 +155,10 @@ def test_a_demo_that_finished_no_draft_says_what_to_do() -> None:
         ),
         pytest.param(
             lambda: event(4, "gate_opened", gate="g1", kind="budget", prompt="More?"),
-            snapshot("[budget g1] More?  → perdure answer refine-steel-bottle-7f3a:g1 raise|end"),
+            snapshot(
+                "[budget g1] More?  → perdure answer refine-steel-bottle-7f3a:g1 CHOICE"
+                "  (raise, end)"
+            ),
             id="gate",
         ),
         pytest.param(

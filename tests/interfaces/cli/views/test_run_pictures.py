@@ -47,7 +47,7 @@ spend  4.2k of 200k tokens · $0.01 of $2.00 · 3 model calls · 3.5 s active
 left   62% of the tightest limit
 Web UI  http://127.0.0.1:8233/namespaces/default/workflows/refine-steel-bottle-7
 ? g1-abab tool approval: May fs.write change README.md?
-  perdure answer refine-steel-bottle-7f3a:g1-abab approve|deny\
+  perdure answer refine-steel-bottle-7f3a:g1-abab CHOICE  (approve, deny)\
 """)
 
 
