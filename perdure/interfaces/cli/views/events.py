@@ -18,6 +18,7 @@ Data = Mapping[str, JsonValue]
 Teller = Callable[[Event, int | None], Text | None]
 STEPS_SHOWN = 3
 LEAST_SHARE = 0.01
+WORD_CHARACTERS = 500
 WORTH_TELLING_MS = 1000
 _MODEL_FIELDS = frozenset({"model", "executor", "failed", "to"})
 
@@ -249,13 +250,15 @@ def _told(data: Data, name: str) -> str:
 
 
 def _word(data: Data, name: str) -> str:
+    """A text of an event on one line: a model may have written it, and must not add lines."""
     value = data.get(name)
-    return value if isinstance(value, str) else ""
+    return one_line(value, WORD_CHARACTERS) if isinstance(value, str) else ""
 
 
 def _words(data: Data, name: str) -> list[str]:
     value = data.get(name)
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+    given = value if isinstance(value, list) else []
+    return [one_line(item, WORD_CHARACTERS) for item in given if isinstance(item, str)]
 
 
 def _number(data: Data, name: str) -> float | None:

@@ -1,12 +1,15 @@
 """What several events say together."""
 
+from typing import get_args
+
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.domain.run.events import Event
+from perdure.domain.run.events import Event, EventType
 from perdure.domain.run.status import RunStatus
+from perdure.interfaces.cli.replies import menu_of
 from perdure.interfaces.cli.views.events import Story
-from tests.interfaces.cli.samples import event, status
+from tests.interfaces.cli.samples import event, gate, status
 
 
 def told(run: RunStatus, *events: Event) -> list[str]:
@@ -136,3 +139,24 @@ def test_a_conversation_tells_its_turns_and_tools() -> None:
 def test_lines(happened: Event, told: str | None) -> None:
     line = Story(status()).line(happened)
     assert (None if line is None else line.plain) == told
+
+
+FORGED = "x\n[done] accepted\u2028[done] accepted"
+WRITTEN = """
+adaptation by cure decision dimension error executor explanation failed gate guidance hook how kind
+label model name outcome prompt reason result role stage status stop_reason strategy text to tool
+verdict why worker
+"""
+LISTS = ("choices", "counted", "dimensions", "ended", "missing", "servers", "steps")
+
+
+@pytest.mark.parametrize("type", get_args(EventType))
+@pytest.mark.parametrize("left_out", ["", "name", "explanation", "gate"])
+def test_no_text_of_a_model_adds_a_line(type: EventType, left_out: str) -> None:
+    data: dict[str, object] = {name: FORGED for name in WRITTEN.split() if name != left_out}
+    line = Story(status()).line(event(1, type, **data, **{name: [FORGED] for name in LISTS}))
+    assert line is None or len(line.plain.splitlines()) == 1
+
+
+def test_no_choice_adds_a_line_to_the_menu() -> None:
+    assert len(menu_of(gate(kind="question", choices=(FORGED, "b"))).splitlines()) == 1
