@@ -187,20 +187,21 @@ def checked_id(run: str) -> str:
     Raises:
         InvalidInput: it is too long or reserved, or has characters that are not allowed.
     """
-    if not is_usable_id(run):
+    # At the beginning, `@` marks `@last` and the like, and `-` an option.
+    if not is_usable_id(run) or run.startswith(("@", "-")):
         raise InvalidInput(
             f"The run id {run[:200]!r} is not usable.",
             cure=f"Use up to {LONGEST_ID} letters, digits and any of - _ . : @ + =, with a letter "
-            "or digit.",
+            "or digit, and neither - nor @ as the first.",
         )
     unreserved(run)
     return run
 
 
 def unreserved(name: str) -> None:
-    """Raise `InvalidInput` for a word that URLs use in the place of an id."""
+    """Raise `InvalidInput` for a word that URLs or commands use in the place of an id."""
     if name in RESERVED_IDS:
         raise InvalidInput(
-            f"{name!r} cannot be a name here: addresses of the page and the API have this word.",
+            f"{name!r} cannot be a name here: it has another meaning in addresses or commands.",
             cure="Choose another.",
         )

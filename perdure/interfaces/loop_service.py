@@ -13,11 +13,11 @@ from perdure.domain.budget.envelope import Reservation
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.conditions import leaves
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
+from perdure.domain.foundation.names import ALL
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.roles.definition_library import DefinitionStore, StoredDefinition
 from perdure.domain.run.loop_api import (
-    ALL,
     ListedRun,
     ListedRuns,
     LoopAction,

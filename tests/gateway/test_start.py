@@ -116,7 +116,7 @@ async def test_equal_goals_are_different_runs(site: Site) -> None:
     assert await site.gateway.start(spec()) != await site.gateway.start(spec())
 
 
-@pytest.mark.parametrize("run", ["", "a b", "a/b", "ä", "x" * 121, "'"])
+@pytest.mark.parametrize("run", ["", "a b", "a/b", "ä", "x" * 121, "'", "-x", "@last", "@x"])
 async def test_an_unusable_id_is_refused(away: Gateway, run: str) -> None:
     with pytest.raises(InvalidInput, match="not usable"):
         await away.start(spec(), run_id=run)

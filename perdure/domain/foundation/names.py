@@ -53,8 +53,10 @@ QUERIES = ("status", "history", "costs", "gates", "events")
 SCHEDULED_BY = "TemporalScheduledById"
 """What the server tells a workflow that a schedule started: the schedule's id."""
 
-RESERVED_IDS = frozenset({"new", "definitions"})
-"""No id of a run, experiment or schedule: an address of the page or the API has this word there."""
+ALL = "all"
+"""Stands for every open run where commands and tools take an id."""
+RESERVED_IDS = frozenset({ALL, "new", "definitions"})
+"""No id of a run, experiment or schedule: an address or a command has this word there."""
 
 LONGEST_ID = 120
 """How many characters an id may have that a caller chooses."""

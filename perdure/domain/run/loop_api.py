@@ -20,7 +20,6 @@ from perdure.domain.run.status import RunStatus
 LoopAction = Literal["pause", "resume", "stop", "retry"]
 ACTIONS: tuple[LoopAction, ...] = ("pause", "resume", "stop", "retry")
 STATUSES = ("running", "paused", "waiting", "completed", "failed", "stopped", "cancelled")
-ALL = "all"
 
 
 class LoopParameter(FrozenModel):

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.names import ALL
 from perdure.domain.run.audit import Action
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.services import Services
 
-ALL = "all"
 LAST = "@last"
 
 
@@ -64,12 +64,14 @@ async def each_run(services: Services, given: Sequence[str]) -> list[str]:
     """The full ids of the named runs, each once, in order.
 
     Raises:
-        InvalidInput: nothing was named, or `all` was combined with other names.
+        InvalidInput: nothing was named, or `all`, which is no run.
     """
     if not given:
         raise InvalidInput(
             "No run was named.", cure="Give a run id, a unique beginning of one, or @last."
         )
+    if list(given) == [ALL]:
+        raise InvalidInput("This command takes runs by name, not `all`.", cure="Name their ids.")
     if ALL in given:
         raise InvalidInput("`all` was given beside other ids.", cure="Give `all` alone.")
     return list(dict.fromkeys([await services.gateway.resolve(item) for item in given]))

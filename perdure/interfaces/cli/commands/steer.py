@@ -201,7 +201,8 @@ async def steer(
 ) -> int:
     """Send one verb to each named run, with a request id of its own; return the worst exit code."""
     async with session.connected() as services:
-        if list(runs) == [ALL]:
+        # What is said to one run, or mends it, is meant for no other.
+        if list(runs) == [ALL] and not isinstance(message, AddInput | Retry):
             report = await services.gateway.verb_all(_once(message), kind=kind)
             session.output.show(bulk_view(report), report)
             return 0 if report.taken or not report.matched else 5

@@ -82,6 +82,9 @@ def test_all_that_every_run_refuses_is_not_allowed(perdure: Installation) -> Non
     [
         (("pause",), 2, "No run was named."),
         (("pause", "all", RUN), 2, "`all` was given beside other ids."),
+        (("add", "all", "Use Postgres."), 2, "takes runs by name, not `all`"),
+        (("retry", "all"), 2, "takes runs by name, not `all`"),
+        (("repair", "all"), 2, "takes runs by name, not `all`"),
         (("pause", RUN, "--kind", "agent"), 2, "--kind works with `all` only."),
         (("amend", RUN), 2, "Nothing to change was given."),
         (("amend", RUN, "--budget", "much"), 2, "is not an amount"),
