@@ -42,7 +42,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
     Unreadable,
 )
-from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, loops_queue
+from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, fitting, loops_queue
 from perdure.domain.foundation.problems import did_you_mean, shown
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
@@ -126,7 +126,7 @@ class Experiments:
         known = await _ids(self.store)
         if name == LAST and known:
             return known[0]
-        found = [id for id in known if id == name] or [id for id in known if id.startswith(name)]
+        found = fitting(name, known)
         if len(found) == 1:
             return found[0]
         if found:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.names import fitting
 from perdure.domain.run.notices import Notice, sent_again
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.services import Services
@@ -40,7 +41,8 @@ async def send_again(
 
 
 def _named(text: str, known: Sequence[Notice]) -> Notice:
-    found = [one for one in known if one.id.startswith(text)]
+    ids = set(fitting(text, [one.id for one in known]))
+    found = [one for one in known if one.id in ids]
     if not found:
         cure = "`perdure notices` lists them."
         raise NotFound(f"There is no notice {text[:80]!r}.", cure=cure)

@@ -9,7 +9,7 @@ import pytest
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.experiments.plan import Arm, Entry, Plan
 from perdure.domain.experiments.store import StoredExperiment
-from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.gateway import experiments
 from perdure.gateway.experiments import Experiments
 
@@ -24,13 +24,16 @@ async def test_the_oldest_of_many_experiments_is_found(
     stores = await open_stores(tmp_path, None)
     try:
         store = stores.experiments()
+        known = Experiments(store, server=UNUSED, starter=UNUSED, records=UNUSED, now=lambda: NOW)
         plan = Plan(name="n", arms=(Arm(name="a", task={}),))
         for number, id in enumerate(("first", "second", "third", "fourth", "fifth")):
             made = StoredExperiment(
                 id=id, plan=plan, inputs=1, digest="d", created_at=NOW + timedelta(hours=number)
             )
             await store.create(made, [Entry(name="a")])
-        known = Experiments(store, server=UNUSED, starter=UNUSED, records=UNUSED, now=lambda: NOW)
+            if number == 0:
+                with pytest.raises(NotFound, match="no experiment ''"):
+                    await known.resolve("")
         assert await known.resolve("first") == "first"
         assert await known.resolve("sec") == "second"
         assert await known.resolve("@last") == "fifth"

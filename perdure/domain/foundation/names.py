@@ -231,6 +231,15 @@ def is_usable_id(run: str) -> bool:
     return _USABLE_ID.fullmatch(run) is not None
 
 
+def fitting(given: str, ids: Iterable[str]) -> list[str]:
+    """The ids that a person means: the whole id, else those that begin so; by nothing, none."""
+    known = list(ids)
+    if given in known:
+        return [given]
+    # Every id begins with an empty text, which a script has of a variable that nobody set.
+    return [id for id in known if given and id.startswith(given)]
+
+
 def usable_id(above: str, suffix: str) -> str:
     """The id of a workflow with a suffix, cut and with hyphens where a run's id has no place.
 

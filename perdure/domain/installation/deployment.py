@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.names import fitting
 
 BuildStatus = Literal["inactive", "current", "ramping", "draining", "drained", "deleted"]
 
@@ -51,8 +52,8 @@ class Deployment(FrozenModel):
 
     def build(self, id: str) -> Build | None:
         """The build of an id, or of a unique beginning of one."""
-        found = [build for build in self.builds if build.id == id]
-        found = found or [build for build in self.builds if build.id.startswith(id)]
+        ids = fitting(id, [build.id for build in self.builds])
+        found = [build for build in self.builds if build.id in ids]
         return found[0] if len(found) == 1 else None
 
     @property

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from perdure.domain.foundation.names import (
     OPEN_EXECUTION,
     SEARCH_ATTRIBUTES,
+    fitting,
     loops_queue,
     models_queue,
     run_id,
@@ -81,3 +82,20 @@ def test_a_models_name_in_one_line(model, shown):
 def test_search_attributes_stay_within_what_a_server_offers():
     kinds = list(SEARCH_ATTRIBUTES.values())
     assert kinds.count("Keyword") <= 10 and kinds.count("Int") <= 3 and kinds.count("Double") <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ab", ["ab"]),
+        ("abc", ["abc"]),
+        ("a", ["ab", "abc"]),
+        ("b", []),
+        ("", []),
+    ],
+)
+def test_an_id_is_named_whole_or_by_its_beginning_and_never_by_nothing(
+    text: str, found: list[str]
+) -> None:
+    assert fitting(text, ("ab", "abc")) == found
+    assert fitting("", ("ab",)) == []

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.names import fitting
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.records import IterationRecord
@@ -17,7 +18,7 @@ from perdure.interfaces.cli.views.history import coloured_diff, comparison_view,
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
 from perdure.interfaces.cli.written_files import write_file
 from perdure.interfaces.contents import described, text_in, type_of
-from perdure.interfaces.formatting import plural
+from perdure.interfaces.formatting import plural, some_of
 from perdure.interfaces.services import Services
 from perdure.interfaces.transcripts import record_of, transcript_head
 
@@ -190,18 +191,23 @@ async def _address(services: Services, run: str, ref: str) -> str:
 
     Raises:
         NotFound: the run names no such reference.
+        InvalidInput: it names several that begin so.
     """
     if ref.startswith((ARTIFACT, run)):
         return await _kept(services, run, ref)
     known = list(dict.fromkeys(await _references(services, run)))
-    fitting = [
-        item for item in known if item.startswith(ref) or item.partition(":")[2].startswith(ref)
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
+    # By its digest too, whose kind people leave out.
+    fit = fitting(ref, known) or [item for item in known if fitting(ref, [item.partition(":")[2]])]
+    if len(fit) == 1:
+        return fit[0]
     # A whole address is enough: transcripts name more blobs than records and results do.
     if ref.startswith(ADDRESSES) and await services.blobs.exists(ref):
         return ref
+    if fit:
+        raise InvalidInput(
+            f"{ref!r} is the beginning of {len(fit)} references of {run}: {some_of(fit)}.",
+            cure="Give more of it.",
+        )
     listed = ", ".join(known) or "none"
     raise NotFound(
         f"{run} names no reference {ref!r}.",
@@ -212,13 +218,11 @@ async def _address(services: Services, run: str, ref: str) -> str:
 async def _kept(services: Services, run: str, name: str) -> str:
     """The address of a stored artifact, from a unique beginning of its id."""
     made = await services.artifacts.artifacts_of_run(run)
-    # First, as a whole id may be the beginning of another.
-    exact = [item for item in made if item.id == name]
-    fitting = exact or [item for item in made if item.id.startswith(name)]
-    if len(fitting) != 1:
-        found = "several artifacts that begin" if fitting else "no artifact that begins"
+    ids = fitting(name, [item.id for item in made])
+    if len(ids) != 1:
+        found = "several artifacts that begin" if ids else "no artifact that begins"
         raise NotFound(f"{run} has {found} {name!r}.", cure=f"List them: perdure artifacts {run}")
-    return fitting[0].ref
+    return next(item.ref for item in made if item.id == ids[0])
 
 
 async def _references(services: Services, run: str) -> list[str]:

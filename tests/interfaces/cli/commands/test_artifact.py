@@ -86,6 +86,24 @@ def test_a_file_that_is_there_stays_unless_it_is_forced(
     assert (tmp_path / "kept").read_bytes() == png(40, 30)
 
 
+@pytest.mark.parametrize(
+    ("ref", "code", "said"),
+    [
+        ("sha256:00", 2, "is the beginning of"),
+        ("0000", 2, "is the beginning of"),
+        ("f" * 12, 4, "names no reference"),
+        ("", 4, "names no reference"),
+        ("artifact-", 4, "no artifact that begins"),
+    ],
+)
+def test_a_beginning_that_means_no_one_reference_is_explained(
+    perdure: Installation, ref: str, code: int, said: str
+) -> None:
+    perdure.remembers = True
+    assert perdure.run("artifact", RUN, ref) == code
+    assert said in perdure.err
+
+
 def test_a_place_that_takes_no_file_is_named(perdure: Installation, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert perdure.run("artifact", RUN, REF, "--output", "folder", "--force") == 5

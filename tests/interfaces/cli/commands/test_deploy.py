@@ -148,3 +148,4 @@ def test_a_build_is_found_by_a_unique_beginning() -> None:
     assert deployment.build("0.1") == OLD
     assert deployment.build("0.") is None
     assert deployment.build("0.3") is None
+    assert deployment.model_copy(update={"builds": (OLD,)}).build("") is None

@@ -76,8 +76,9 @@ def test_a_dropped_notice_is_not_sent_with_the_dead_ones(
         (("msg_", "--dead"), 2, "Say which notices"),
         (("msg_",), 2, "fits 2 notices"),
         (("nothing",), 4, "There is no notice 'nothing'"),
+        (("",), 4, "There is no notice ''"),
     ],
-    ids=["none", "both", "too short", "unknown"],
+    ids=["none", "both", "too short", "unknown", "empty"],
 )
 def test_wrong_wishes_are_explained(
     world: Installation, words: tuple[str, ...], code: int, said: str
