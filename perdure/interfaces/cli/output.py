@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.status import Status
@@ -91,7 +92,8 @@ class Output:
         """Write one JSON line."""
         # A sign that an encoding lacks goes by its number, which in JSON has a form of its own.
         lacks = not (self._stdout.encoding or "utf-8").lower().startswith("utf")
-        self._write(printable_json(json.dumps(_jsonable(data), ensure_ascii=lacks)))
+        text = json.dumps(data, ensure_ascii=lacks, default=_jsonable)
+        self._write(printable_json(text))
 
     def tell(self, view: RenderableType) -> None:
         """Print something for people, on standard output."""
@@ -196,12 +198,5 @@ class Progress:
 
 
 def _jsonable(data: object) -> object:
-    match data:
-        case BaseModel():
-            return data.model_dump(mode="json")
-        case dict():
-            return {name: _jsonable(item) for name, item in data.items()}
-        case list() | tuple():
-            return [_jsonable(item) for item in data]
-        case _:
-            return data
+    """The form in JSON of what has none of its own: models, times, amounts."""
+    return data.model_dump(mode="json") if isinstance(data, BaseModel) else to_jsonable_python(data)

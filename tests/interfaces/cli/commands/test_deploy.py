@@ -100,6 +100,14 @@ def test_a_drain_waits_for_the_last_run_and_keeps_what_was_moved(
     assert "0.1.0-aaa is drained" in perdure.out
 
 
+def test_a_drain_is_told_to_programs(perdure: Installation, rolling: Rolling) -> None:
+    rolling.drains = [Drained(build=OLD, moved=("r1",))]
+    assert perdure.run("deploy", "drain", OLD.id, "--move", "--json") == 0
+    told = json.loads(perdure.out)
+    assert (told["type"], told["moved"]) == ("drained", ["r1"])
+    assert told["build"]["since"] == "2026-01-01T00:00:00Z"
+
+
 def test_a_deleted_build_is_waited_for_until_its_last_run_has_left(
     perdure: Installation, rolling: Rolling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
