@@ -1,28 +1,26 @@
 """The application: all commands, how they are called, and their exit codes."""
 
 import asyncio
-import errno
 import os
 import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.interfaces.app_context import AppContext
-from perdure.interfaces.cli.console import console_on, lead_nowhere
+from perdure.interfaces.cli.console import UNWRITTEN, console_on, lead_nowhere
 from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
 SIGNALLED = 128
 INTERRUPTED = SIGNALLED + signal.SIGINT
-UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 INSIST_S = 1.0
 HELP = (
     "Language-model work in loops that stop when the result is good enough, and survive anything."
@@ -142,6 +140,15 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
     words = with_standard_input(words)
     session = Session(context, Output(context.stdout, context.stderr, as_json=as_json))
     try:
+        return _carried_out(session, words)
+    except OSError as error:
+        code = _unwritten(error, context.stdout, context.stderr)
+        _tell_it_goes_on(session)
+        return code
+
+
+def _carried_out(session: Session, words: Sequence[str]) -> int:
+    try:
         _require_text(words)
         return _run(session, words)
     except PerdureError as error:
@@ -154,22 +161,23 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         _tell_it_goes_on(session)
         return INTERRUPTED
-    except BrokenPipeError:
-        lead_nowhere(context.stdout)  # the reader of the pipe is gone, as with `| head`
-        _tell_it_goes_on(session)
+
+
+def _unwritten(error: OSError, stdout: TextIO, stderr: TextIO) -> int:
+    """Say that output could not be written, and return the exit code; any other error is raised."""
+    if isinstance(error, BrokenPipeError):
+        lead_nowhere(stdout)  # the reader of the pipe is gone, as with `| head`
         return 0
-    except OSError as error:
-        if error.errno not in UNWRITTEN:
-            raise
-        lead_nowhere(context.stdout)
-        told = PerdureError(
-            f"This command could not write: {error.strerror}.",
-            cure="Make room where its output and its files go.",
-        )
-        # Not through the session's output, whose standard output is what failed.
-        Output(context.stderr, context.stderr).error(told)
-        _tell_it_goes_on(session)
-        return os.EX_IOERR
+    if error.errno not in UNWRITTEN:
+        raise error
+    lead_nowhere(stdout)
+    told = PerdureError(
+        f"This command could not write: {error.strerror}.",
+        cure="Make room where its output and its files go.",
+    )
+    # Not through the session's output, whose standard output is what failed.
+    Output(stderr, stderr).error(told)
+    return os.EX_IOERR
 
 
 def _require_text(words: Sequence[str]) -> None:
@@ -192,7 +200,10 @@ def _require_text(words: Sequence[str]) -> None:
 def refuse(error: PerdureError, argv: Sequence[str]) -> int:
     """Tell why a command line cannot even begin (a wrong setting), and return its exit code."""
     _, as_json = without_json(argv)
-    Output(sys.stdout, sys.stderr, as_json=as_json).error(error)
+    try:
+        Output(sys.stdout, sys.stderr, as_json=as_json).error(error)
+    except OSError as unwritten:
+        return _unwritten(unwritten, sys.stdout, sys.stderr)
     return error.exit_code
 
 

@@ -17,6 +17,8 @@ from rich.text import Text
 
 from perdure.domain.foundation.plain_text import printable
 
+UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a write fails with that finds no room."""
 # Set for the kernel of a notebook, and so for every command of its cells.
 NOTEBOOK = "JPY_PARENT_PID"
 
@@ -53,7 +55,15 @@ class PrintableConsole(Console):
 
 
 class HintConsole(PrintableConsole):
-    """A console for what nobody needs: when its reader is gone, the rest is told to nobody."""
+    """A console for what nobody needs: without a reader or room, the rest is told to nobody."""
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:
+            if error.errno not in UNWRITTEN:
+                raise
+            self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
         """Be quiet from now on."""

@@ -159,19 +159,17 @@ class Output:
 
     def error(self, error: PerdureError) -> None:
         """Print what went wrong, and what to do next."""
+        cure = line("→ ", error.cure) if error.cure else None
+        head = line(("error: ", f"bold {BAD}"), error.message)
+        told = stack(head, cure)
+        if self._err.is_terminal:
+            self._err.print(told)
+        else:
+            self._err.print(Text(plain(told)), soft_wrap=True)
+        # Last, as standard output may be what fails.
         if self.as_json:
             fields = {"type": "error", "code": error.code, "exit_code": error.exit_code}
             self.emit({**fields, "message": error.message, "cure": error.cure})
-        cure = line("→ ", error.cure) if error.cure else None
-        head = line(("error: ", f"bold {BAD}"), error.message)
-        if self._err.is_terminal:
-            self._err.print(stack(head, cure))
-        else:
-            try:
-                self._err.file.write(plain(stack(head, cure)) + "\n")
-                self._err.file.flush()
-            except BrokenPipeError:
-                self._err.on_broken_pipe()
 
     def _write(self, text: str) -> None:
         self._stdout.write(f"{text}\n")

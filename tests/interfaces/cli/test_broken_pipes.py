@@ -15,11 +15,21 @@ from tests.interfaces.cli.samples import RUN
 
 
 @pytest.fixture
-def unread() -> Iterator[TextIO]:
+def gone() -> Iterator[TextIO]:
     """A pipe whose reader is gone."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w", encoding="utf-8") as file:
+        yield file
+
+
+@pytest.fixture(params=["gone", "full"])
+def unread(request: pytest.FixtureRequest) -> Iterator[TextIO]:
+    """A pipe whose reader is gone, or a disk without room."""
+    if request.param == "gone":
+        yield request.getfixturevalue("gone")
+        return
+    with open("/dev/full", "w", encoding="utf-8") as file:
         yield file
 
 
@@ -52,8 +62,8 @@ def test_an_error_that_nobody_reads_keeps_its_exit_code(
 
 
 def test_who_reads_no_more_of_a_run_is_told_that_it_goes_on(
-    perdure: Installation, unread: TextIO
+    perdure: Installation, gone: TextIO
 ) -> None:
-    assert main(replace(perdure.context(), stdout=unread), ["watch", RUN]) == 0
+    assert main(replace(perdure.context(), stdout=gone), ["watch", RUN]) == 0
     assert f"The run goes on. Watch it: perdure watch {RUN}" in perdure.err
-    unread.flush()
+    gone.flush()

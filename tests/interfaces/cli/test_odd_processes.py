@@ -134,6 +134,17 @@ def test_output_that_does_not_fit_is_told(tmp_path: Path, words: tuple[str, ...]
     assert b"Traceback" not in done.stderr
 
 
+def test_an_error_that_does_not_fit_into_json_is_told_beside_it(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        words = ("status", "x", "--bad", "--json")
+        done = perdure(*words, folder=tmp_path, home=tmp_path / "home", stdout=full)
+
+    assert done.returncode == os.EX_IOERR
+    assert b"--bad" in done.stderr
+    assert b"could not write: No space left on device." in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_command_whose_outputs_are_closed_ends_as_ever(tmp_path: Path) -> None:
     command = f"exec {sys.executable} -P -m perdure show-no-such >&- 2>&-"
 
