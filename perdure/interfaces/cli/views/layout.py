@@ -36,17 +36,12 @@ def table(
     *,
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
-) -> Table:
-    """A table without borders; `right` columns are right-aligned, `whole` ones are never cut."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        justify = "right" if column in right else "left"
-        drawn.add_column(
-            column, justify=justify, overflow="fold", no_wrap=column in {*right, *whole}
-        )
-    for row in rows:
-        drawn.add_row(*(_text(cell) for cell in row))
-    return drawn
+) -> "Listing":
+    """A table without borders; `right` columns are right-aligned, they and `whole` ones never cut.
+
+    Where these have no room, each row is a block.
+    """
+    return Listing(columns, rows, right=right, whole=(*right, *whole))
 
 
 def pairs(rows: Iterable[tuple[str, Cell | None]]) -> Table:
@@ -107,37 +102,54 @@ def _text(cell: Cell) -> Text:
 
 GAP = 2
 LEAST_LAST = 24
+LEAST_FOLDED = 8
 INDENT = 2
 
 
 class Listing:
-    """Columns of which only the last wraps; on a narrow terminal each row becomes a short block.
+    """Columns of which some wrap; on a narrow terminal each row becomes a short block.
 
     Args:
         columns: their names; the first names the row.
         rows: a cell for each column.
         right: columns of figures, right-aligned; in a block their names precede the figures.
+        whole: columns that never wrap; in a block all names precede the cells. Default: all
+            columns but the last, of which a block names those of figures.
     """
 
     def __init__(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, right: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Cell]],
+        *,
+        right: Sequence[str] = (),
+        whole: Sequence[str] | None = None,
     ) -> None:
         self._columns = tuple(columns)
-        self._rows = [tuple(_cell_text(cell) for cell in row) for row in rows]
+        self._rows = [tuple(_text(cell) for cell in row) for row in rows]
         self._right = frozenset(right)
+        self._named = self._right if whole is None else frozenset(columns)
+        self._whole = frozenset(self._columns[:-1] if whole is None else whole)
+        self._least = LEAST_LAST if whole is None else LEAST_FOLDED
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw for the available width."""
+        # rich would cut columns that have no room, and a figure without its end is another figure.
         if self._least_width() <= options.max_width:
             yield self._table()
             return
         for row in self._rows:
-            yield row[0]
+            first = self._columns[0]
+            yield _labelled(first, row[0]) if first in self._right else row[0]
             yield Padding(self._told(row), (0, 0, 0, INDENT))
 
     def _least_width(self) -> int:
         widths = [self._width(index) for index in range(len(self._columns))]
-        return sum(widths[:-1]) + GAP * len(widths) + min(widths[-1], LEAST_LAST)
+        needed = [
+            width if column in self._whole else min(width, self._least)
+            for column, width in zip(self._columns, widths, strict=True)
+        ]
+        return sum(needed) + GAP * len(needed)
 
     def _width(self, index: int) -> int:
         cells = [cell_len(row[index].plain) for row in self._rows]
@@ -150,7 +162,7 @@ class Listing:
                 column,
                 justify="right" if column in self._right else "left",
                 overflow="fold",
-                no_wrap=column != self._columns[-1],
+                no_wrap=column in self._whole,
             )
         for row in self._rows:
             drawn.add_row(*row)
@@ -159,12 +171,12 @@ class Listing:
     def _told(self, row: Sequence[Text]) -> Text:
         """The cells after the name of a row, without empty ones."""
         pieces = [
-            Text.assemble((f"{column} ", DIM), cell) if column in self._right else cell
+            _labelled(column, cell) if column in self._named else cell
             for column, cell in zip(self._columns[1:], row[1:], strict=True)
             if cell.plain.strip()
         ]
         return Text(" · ", style=DIM).join(pieces)
 
 
-def _cell_text(cell: Cell) -> Text:
-    return cell if isinstance(cell, Text) else Text(cell)
+def _labelled(column: str, cell: Text) -> Text:
+    return Text.assemble((f"{column} ", DIM), cell) if column else cell

@@ -4,10 +4,10 @@ from io import StringIO
 
 import pytest
 from inline_snapshot import snapshot
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from perdure.interfaces.cli.views.layout import Listing, plain
+from perdure.interfaces.cli.views.layout import Listing, plain, table
 
 COLUMNS = ("run", "state", "score", "goal")
 ROWS = (
@@ -16,10 +16,10 @@ ROWS = (
 )
 
 
-def drawn(width: int) -> str:
+def drawn(width: int, view: RenderableType | None = None) -> str:
     console = Console(file=StringIO(), width=width, color_system=None, force_terminal=True)
     with console.capture() as captured:
-        console.print(Listing(COLUMNS, ROWS, right=("score",)))
+        console.print(view or Listing(COLUMNS, ROWS, right=("score",)))
     return "\n".join(row.rstrip() for row in captured.get().splitlines())
 
 
@@ -59,3 +59,32 @@ def test_wide_characters_count_twice() -> None:
     with told.capture() as captured:
         told.print(Listing(("run", "goal"), rows))
     assert captured.get().splitlines()[0].split() == ["名" * 20]
+
+
+COSTS = ("#", "model", "cost", "tokens", "share", "")
+SPENT = (
+    ("1", "claude-sonnet-4-5", "$123.45", "1,234,567", "100 %", "estimated"),
+    ("12", "local", "$0.0012", "812", "0 %", ""),
+)
+
+
+@pytest.mark.parametrize("width", range(12, 90))
+def test_no_figure_of_a_table_is_cut(width: int) -> None:
+    told = drawn(width, table(COSTS, SPENT, right=("#", "cost", "tokens", "share")))
+    assert all(len(row) <= width for row in told.splitlines())
+    for figure in (cell for row in SPENT for cell in row[2:5]):
+        assert figure.replace(" ", "") in "".join(told.split())
+    if width >= 24:
+        assert "$123.45" in told and "1,234,567" in told
+
+
+def test_without_room_a_block_names_its_cells() -> None:
+    assert drawn(40, table(COSTS, SPENT, right=("#", "cost", "tokens", "share"))) == snapshot("""\
+# 1
+  model claude-sonnet-4-5 · cost $123.45
+  · tokens 1,234,567 · share 100 % ·
+  estimated
+# 12
+  model local · cost $0.0012 · tokens
+  812 · share 0 %\
+""")
