@@ -19,7 +19,7 @@ from perdure.interfaces.cli.views.costs import costs_view, spending_view
 from perdure.interfaces.cli.views.gates import gates_view
 from perdure.interfaces.cli.views.history import history_view
 from perdure.interfaces.cli.views.layout import heading, line, stack
-from perdure.interfaces.cli.views.runs import runs_view
+from perdure.interfaces.cli.views.runs import LISTED, runs_view
 from perdure.interfaces.cli.views.status import moved_on, status_view
 from perdure.interfaces.explanation import Explanation, explain_run
 from perdure.interfaces.gateways import RunGateway
@@ -98,7 +98,7 @@ async def list_runs(
     outcome: Outcome | None = None,
     phase: Phase | None = None,
     root: str | None = None,
-    limit: Limit = 20,
+    limit: Limit = LISTED,
     cursor: str | None = None,
     session: Given,
 ) -> None:
@@ -126,7 +126,7 @@ async def list_runs(
     )
     async with session.connected() as services:
         page = await _pages(services.gateway, wanted)
-        session.output.show(runs_view(page, session.context.now()), page)
+        session.output.show(runs_view(page, session.context.now(), wanted), page)
 
 
 async def _pages(gateway: RunGateway, wanted: RunFilter) -> RunPage:

@@ -1,5 +1,6 @@
 """Lists of runs, and the effect of a verb on one or many of them."""
 
+import shlex
 from datetime import datetime
 from decimal import Decimal
 
@@ -7,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from perdure.domain.run.messages import Receipt
-from perdure.gateway.types import BulkReport, Repaired, RunPage, RunRow
+from perdure.gateway.types import BulkReport, Repaired, RunFilter, RunPage, RunRow
 from perdure.interfaces.cli.views.layout import (
     DIM,
     GOOD,
@@ -19,14 +20,15 @@ from perdure.interfaces.cli.views.layout import (
 )
 from perdure.interfaces.formatting import ago, money, one_line, score
 
+LISTED = 20
 GOAL_WIDTH = 36
 TROUBLE_WIDTH = 40
 FAILING = "its code keeps failing"
 
 
-def runs_view(page: RunPage, now: datetime) -> RenderableType:
-    """One row per run, newest first."""
-    more = f"more: perdure list --cursor {page.cursor}" if page.cursor else ""
+def runs_view(page: RunPage, now: datetime, asked: RunFilter | None = None) -> RenderableType:
+    """One row per run, newest first, and the command that lists more of those asked for."""
+    more = f"more: {_following(asked, page.cursor)}" if page.cursor else ""
     if not page.runs:
         # A page can be empty when few of many stored runs match the filter.
         told = "None of the runs looked at so far fits." if more else "No runs."
@@ -35,6 +37,15 @@ def runs_view(page: RunPage, now: datetime) -> RenderableType:
     rows = [_row(run, now) for run in page.runs]
     drawn = Listing(columns, rows, right=("iter", "score", "cost"))
     return stack(drawn, _note(page.note), _note(more))
+
+
+def _following(asked: RunFilter | None, cursor: str) -> str:
+    # A cursor is a place alone: without the same filters, other runs follow it.
+    given = {} if asked is None else asked.model_dump(exclude_none=True, exclude={"cursor"})
+    if given.get("limit") == LISTED:
+        del given["limit"]
+    options = (f"--{name}={value}" for name, value in given.items())
+    return shlex.join(("perdure", "list", *options, "--cursor", cursor))
 
 
 GOING_ON = frozenset({"running", "waiting", "paused"})

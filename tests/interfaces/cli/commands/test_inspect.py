@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 
 import pytest
 from inline_snapshot import snapshot
@@ -84,6 +85,30 @@ def test_list_passes_its_filters_on(perdure: Installation) -> None:
     }
     assert perdure.run("list", "--status", "sleeping") == 2
     assert "sleeping" in perdure.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--label=x y", "--status=running", "--limit=1"),
+        ("--kind=refine", "--label=-x", "--outcome=failed", "--phase=executing", f"--root={RUN}"),
+    ],
+    ids=["none", "some", "others"],
+)
+def test_more_of_a_list_are_those_that_were_asked_for(
+    perdure: Installation, options: tuple[str, ...]
+) -> None:
+    many = [f"agent-many-{number:04}" for number in range(40)]
+    perdure.gateway.statuses = {run: status(id=run) for run in (RUN, *many)}
+    assert perdure.run("list", *options) == 0
+    more = shlex.split(perdure.out.partition("more: perdure ")[2])
+    assert sorted(more[1:-2]) == sorted(options)
+    assert perdure.run(*more) == 0
+    first, *_, last = perdure.gateway.filters
+    assert first is not None and last is not None
+    assert last.cursor is not None
+    assert last == first.model_copy(update={"cursor": last.cursor})
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(3, 3), (500, 500), (1_100, 1_100), (5_000, 1_234)])

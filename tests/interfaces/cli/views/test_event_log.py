@@ -1,6 +1,6 @@
 """What several events say together."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from inline_snapshot import snapshot
@@ -153,8 +153,9 @@ LISTS = ("choices", "counted", "dimensions", "ended", "missing", "servers", "ste
 @pytest.mark.parametrize("type", get_args(EventType))
 @pytest.mark.parametrize("left_out", ["", "name", "explanation", "gate"])
 def test_no_text_of_a_model_adds_a_line(type: EventType, left_out: str) -> None:
-    data: dict[str, object] = {name: FORGED for name in WRITTEN.split() if name != left_out}
-    line = Story(status()).line(event(1, type, **data, **{name: [FORGED] for name in LISTS}))
+    data: dict[str, Any] = {name: FORGED for name in WRITTEN.split() if name != left_out}
+    data |= {name: [FORGED] for name in LISTS}
+    line = Story(status()).line(event(1, type, **data))
     assert line is None or len(line.plain.splitlines()) == 1
 
 
