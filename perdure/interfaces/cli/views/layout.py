@@ -86,13 +86,22 @@ def heading(text: str) -> Text:
 
 
 def plain(renderable: RenderableType) -> str:
-    """Render for a pipe: no colours, no cut lines, no trailing space."""
+    """Render for a pipe: no colours and no cut lines; texts as they are, layouts without blanks."""
+    return "\n".join(_plain_parts(renderable))
+
+
+def _plain_parts(renderable: RenderableType) -> list[str]:
+    # rich turns tabs into spaces, and ends a line of more signs than its width.
+    if isinstance(renderable, Text):
+        return [printable(renderable.plain)]
+    if isinstance(renderable, Group):
+        return [part for one in renderable.renderables for part in _plain_parts(one)]
     console = PrintableConsole(
         file=StringIO(), width=PLAIN_WIDTH, color_system=None, force_terminal=False, soft_wrap=False
     )
     with console.capture() as captured:
         console.print(renderable)
-    return "\n".join(row.rstrip() for row in captured.get().splitlines())
+    return [row.rstrip() for row in captured.get().splitlines()]
 
 
 def _text(cell: Cell) -> Text:

@@ -216,7 +216,7 @@ def _output(result: RunResult) -> RenderableType | None:
         where = f"; read it with `perdure artifact {result.id} {result.output_ref}`"
         told = f"no output inline{where}" if result.output_ref else "no output"
         return line((told, DIM), "\n")
-    return Text(result.output.rstrip() + "\n")
+    return Text(result.output.rstrip("\n") + "\n")
 
 
 def _findings(result: RunResult) -> RenderableType | None:

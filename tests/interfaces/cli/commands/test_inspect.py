@@ -212,6 +212,17 @@ def test_artifacts_are_found_by_a_beginning(perdure: Installation) -> None:
     assert "Its references: sha256:" in perdure.err
 
 
+@pytest.mark.parametrize(
+    "output",
+    ["a:\n\tb\tc\n", "two blanks  \nend a line  ", "x" * 25_000, "  indented\n\n\nfar below"],
+    ids=["tabs", "blanks", "a long line", "empty lines"],
+)
+def test_a_pipe_gets_the_output_as_it_is(perdure: Installation, output: str) -> None:
+    perdure.gateway.results[RUN] = result(output=output)
+    assert perdure.run("result", RUN) == 0
+    assert perdure.out.startswith(output.rstrip("\n") + "\n\n[done]")
+
+
 def test_diff_shows_two_iterations(perdure: Installation) -> None:
     perdure.blobs.texts[f"sha256:{1:064x}"] = "one\n"
     perdure.blobs.texts[f"sha256:{2:064x}"] = "two\n"
