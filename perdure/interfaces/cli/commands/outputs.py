@@ -129,8 +129,8 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
 
     Args:
         run: A run id, a unique beginning of one, or @last.
-        to: The folder to change. Default: the workspace of the run, or without one the current
-            folder.
+        to: The folder to change. Default: the workspace of the run, which must be on this host;
+            of a run without one, the current folder.
     """
     here = session.context.folder
     async with session.connected() as services:
@@ -146,13 +146,24 @@ async def apply(run: OneRun = LAST, /, *, to: Path | None = None, session: Given
 
 
 async def _workspace(services: Services, run: str) -> Path | None:
-    """The folder that the run got a copy of, if it is on this host."""
+    """The folder that the run got a copy of; None if it got none.
+
+    Raises:
+        InvalidInput: it is not on this host.
+    """
     row = await services.records.run(run)
     if row is None or row.spec is None:
         return None
     named = read_as(RUN_SPEC, await services.blobs.get(row.spec)).workspace
-    # The run may have been started on another host, whose folders mean nothing here.
-    return Path(named) if named and Path(named).is_dir() else None
+    if not named:
+        return None
+    # The run may have been started on another host. No other folder may get its changes by itself.
+    if not Path(named).is_dir():
+        raise InvalidInput(
+            f"{run} worked on {named}, which is no folder on this host.",
+            cure=f"Say which folder to change: perdure apply {run} --to FOLDER",
+        )
+    return Path(named)
 
 
 def _content(data: bytes) -> dict[str, str]:

@@ -259,8 +259,11 @@ def test_changes_go_to_the_folder_that_the_run_worked_on(perdure: Installation) 
     assert perdure.run("apply", RUN, "--to", ".") == 0
     assert perdure.workspaces.applied[-1][-1] == str(perdure.folder)
     project.rmdir()
-    assert perdure.run("apply", RUN) == 0, "it was on another host"
-    assert perdure.workspaces.applied[-1][-1] == str(perdure.folder)
+    done = len(perdure.workspaces.applied)
+    assert perdure.run("apply", RUN) == 2, "it was on another host"
+    assert f"{RUN} worked on {project}" in perdure.err and "--to FOLDER" in perdure.err
+    assert len(perdure.workspaces.applied) == done
+    assert perdure.run("apply", RUN, "--to", ".") == 0
 
 
 def test_diff_and_apply_of_a_run_that_wrote_files(perdure: Installation) -> None:
