@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from io import TextIOWrapper
-from typing import TextIO
+from typing import Literal, TextIO
 
 from perdure.about import VERSION
 from perdure.domain.foundation.errors import PerdureError
@@ -14,7 +14,8 @@ def main() -> None:
     """Run the command line of this process."""
     # Nothing is open yet, so Ctrl-C may end the process until a command handles it itself.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # A parent may have closed them (`>&-`); what is said then goes nowhere.
+    # A parent may have closed them (`<&-`): nothing is read, and what is said goes nowhere.
+    sys.stdin = sys.stdin or _nowhere("r")
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
@@ -37,8 +38,8 @@ def main() -> None:
     app.leave(app.main(context, sys.argv[1:]))
 
 
-def _nowhere() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")
+def _nowhere(mode: Literal["r", "w"] = "w") -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")
 
 
 def _takes_every_sign(stream: TextIOWrapper) -> None:

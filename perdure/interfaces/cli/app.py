@@ -12,10 +12,10 @@ from typing import NoReturn, TextIO
 from cyclopts import App, Group, Parameter
 from rich.console import Console
 
-from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.console import UNWRITTEN, console_on, lead_nowhere
-from perdure.interfaces.cli.invoke import bound_to, with_standard_input, without_json
+from perdure.interfaces.cli.invoke import bound_to, require_text, with_standard_input, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
@@ -149,7 +149,7 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
 
 def _carried_out(session: Session, words: Sequence[str]) -> int:
     try:
-        _require_text(words)
+        require_text(words)
         return _run(session, words)
     except PerdureError as error:
         session.output.error(error)
@@ -178,23 +178,6 @@ def _unwritten(error: OSError, stdout: TextIO, stderr: TextIO) -> int:
     # Not through the session's output, whose standard output is what failed.
     Output(stderr, stderr).error(told)
     return os.EX_IOERR
-
-
-def _require_text(words: Sequence[str]) -> None:
-    """Require words in UTF-8, which all that is kept or sent is in; only names of files may not be.
-
-    Raises:
-        InvalidInput: the bytes of a word are in another encoding.
-    """
-    for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError:
-            if not os.path.exists(word):
-                raise InvalidInput(
-                    f"{word!r} is no text in UTF-8.",
-                    cure="Let the terminal or the script write UTF-8.",
-                ) from None
 
 
 def refuse(error: PerdureError, argv: Sequence[str]) -> int:

@@ -1,6 +1,7 @@
 """Resolves a command line to a command and its arguments."""
 
 import inspect
+import os
 from collections.abc import Callable, Coroutine, Sequence
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
@@ -40,6 +41,23 @@ def without_json(argv: Sequence[str]) -> tuple[list[str], bool]:
     end = argv.index("--") if "--" in argv else len(argv)
     kept = [word for word in argv[:end] if word != JSON_FLAG]
     return [*kept, *argv[end:]], JSON_FLAG in argv[:end]
+
+
+def require_text(words: Sequence[str]) -> None:
+    """Require words in UTF-8, which all that is kept or sent is in; only names of files may not be.
+
+    Raises:
+        InvalidInput: the bytes of a word are in another encoding.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            if not os.path.exists(word):
+                raise InvalidInput(
+                    f"{word!r} is no text in UTF-8.",
+                    cure="Let the terminal or the script write UTF-8.",
+                ) from None
 
 
 def _told(error: CycloptsError) -> str:

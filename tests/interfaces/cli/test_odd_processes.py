@@ -153,6 +153,18 @@ def test_a_command_whose_outputs_are_closed_ends_as_ever(tmp_path: Path) -> None
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize("words", ["repl", "validate -"])
+def test_a_command_whose_input_is_closed_reads_nothing(tmp_path: Path, words: str) -> None:
+    command = f"exec {sys.executable} -P -m perdure {words} <&-"
+
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, timeout=120, check=False, capture_output=True
+    )
+
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == (0 if words == "repl" else 2)
+
+
 class Terminal(io.StringIO):
     """A file that says it is a terminal."""
 

@@ -1,6 +1,8 @@
 """Checks of durability: replay histories, and kill the worker of a running run."""
 
 import asyncio
+import errno
+from pathlib import Path
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, ServiceUnavailable
 from perdure.domain.run.result import exit_code
@@ -25,15 +27,15 @@ async def replay(*sources: str, session: Given) -> int:
     """
     if not sources:
         raise InvalidInput("No history was named.", cure="Give run ids, or files with histories.")
-    # Histories by name: existing files are read, anything else is taken for a run id.
+    # By name: existing files are read, anything else is taken for a run id.
     histories: dict[str, bytes] = {}
     runs: list[str] = []
     for source in sources:
-        path = session.context.folder / source
-        if path.is_file():
-            histories[source] = path.read_bytes()
-        else:
+        exported = _exported(session.context.folder / source)
+        if exported is None:
             runs.append(source)
+        else:
+            histories[source] = exported
     if runs:
         async with session.connected() as services:
             for run in runs:
@@ -43,6 +45,22 @@ async def replay(*sources: str, session: Given) -> int:
         replays = [item async for item in session.context.replay(histories)]
     session.output.show(replay_view(replays), replays)
     return 1 if any(item.problem is not None for item in replays) else 0
+
+
+def _exported(path: Path) -> bytes | None:
+    """The history in a file; None if there is no such file.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise InvalidInput(
+            f"The file {path} cannot be read: {error.strerror}.", cure="Make it readable."
+        ) from error
 
 
 async def chaos(run: OneRun = LAST, /, *, session: Given) -> int:

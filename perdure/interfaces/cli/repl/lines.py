@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncGenerator, Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -58,6 +59,9 @@ async def typed_lines(
 async def piped_lines(source: TextIO | None = None) -> AsyncGenerator[str]:
     """Lines of a pipe or a file, until its end."""
     stream = source or sys.stdin
+    if isinstance(stream, TextIOWrapper):
+        # A line in another encoding is refused by itself, and those behind it are read.
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     # In a thread: a pipe may stay silent for long, and the event loop handles signals. In one of
     # its own: after SIGTERM the process would wait for a thread of the pool until the pipe ends.
     while line := await in_own_thread(stream.readline):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cyclopts import App
 
 from perdure.domain.foundation.errors import PerdureError
-from perdure.interfaces.cli.invoke import bound_to, without_json
+from perdure.interfaces.cli.invoke import bound_to, require_text, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.repl.completion import Branch, branch_of
 from perdure.interfaces.cli.repl.parse_line import meaning
@@ -75,6 +75,7 @@ class Shell:
         wanted = as_json or self._session.output.as_json
         output = Output(context.stdout, context.stderr, as_json=wanted)
         try:
+            require_text(plain)
             return await self._run(plain, output)
         except PerdureError as error:
             output.error(error)

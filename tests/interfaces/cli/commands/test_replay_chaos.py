@@ -1,6 +1,8 @@
 """Replay and chaos: what they look at, and what they conclude."""
 
+import errno
 import json
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,20 @@ def test_replay_takes_runs_and_files(perdure: Installation) -> None:
     assert perdure.run("replay", RUN, "old.json") == 0
     assert f"replay ['old.json', '{RUN}']" in perdure.calls
     assert "same decisions" in perdure.out
+
+
+def test_what_cannot_be_a_file_is_a_run_and_a_file_that_cannot_be_read_is_told(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert perdure.run("replay", "x" * 300) == 4
+    (perdure.folder / "old.json").write_text("{}", encoding="utf-8")
+
+    def refused(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert perdure.run("replay", "old.json") == 2
+    assert "old.json cannot be read: Permission denied." in perdure.err
 
 
 def test_a_history_that_no_longer_holds_fails(perdure: Installation) -> None:

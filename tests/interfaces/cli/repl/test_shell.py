@@ -146,6 +146,14 @@ async def test_a_pipe_is_read_line_by_line(perdure: Installation) -> None:
     assert [type(sent).__name__ for _, sent in perdure.gateway.sent] == ["Pause", "Resume"]
 
 
+async def test_a_line_in_another_encoding_is_refused_alone(perdure: Installation) -> None:
+    given = f"/add {RUN} Gr\xfc\xdfe\n/pause {RUN}\n".encode("latin-1")
+    text = io.TextIOWrapper(io.BytesIO(given), encoding="ascii")
+    assert await shell_of(perdure).run(piped_lines(text)) == 2
+    assert "is no text in UTF-8" in perdure.err
+    assert [type(sent).__name__ for _, sent in perdure.gateway.sent] == ["Pause"]
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "further", "told"),
     [
