@@ -9,6 +9,7 @@ from dataclasses import replace
 from cyclopts import App
 
 from perdure.domain.foundation.errors import PerdureError
+from perdure.interfaces.cli.app import INSIST_S
 from perdure.interfaces.cli.invoke import bound_to, require_text, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.repl.completion import Branch, branch_of
@@ -91,7 +92,7 @@ class Shell:
             return 0
         work = command(*bound.args, **bound.kwargs, session=session)
         try:
-            return await _interruptible(work)
+            return await interruptible(work)
         except asyncio.CancelledError:
             # Ctrl-C cancels the command's task alone. SIGTERM cancels this one, so the prompt ends.
             if (own := asyncio.current_task()) is not None and own.cancelling() > 0:
@@ -102,13 +103,21 @@ class Shell:
             return INTERRUPTED
 
 
-async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
-    """Let Ctrl-C cancel the work only."""
+async def interruptible(work: Coroutine[object, object, int | None]) -> int:
+    """Let Ctrl-C cancel the work only; once more in haste, it cuts no cleanup short."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     listening = False
+    cancelled_at = -INSIST_S
+
+    def interrupt() -> None:
+        nonlocal cancelled_at
+        if (now := loop.time()) - cancelled_at > INSIST_S:
+            cancelled_at = now
+            task.cancel()
+
     with suppress(ValueError, RuntimeError):  # not the main thread: signals belong to somebody else
-        loop.add_signal_handler(signal.SIGINT, task.cancel)
+        loop.add_signal_handler(signal.SIGINT, interrupt)
         listening = True
     try:
         return await task or 0

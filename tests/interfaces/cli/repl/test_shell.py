@@ -30,7 +30,7 @@ from perdure.interfaces.cli.app import build
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.repl.completion import RUNS_NAMED, Menu, Names, Standing, branch_of
 from perdure.interfaces.cli.repl.lines import HISTORY_FILE, piped_lines, typed_lines
-from perdure.interfaces.cli.repl.shell import Shell
+from perdure.interfaces.cli.repl.shell import Shell, interruptible
 from perdure.interfaces.cli.session import Session
 from tests.interfaces.cli.memory import Installation
 from tests.interfaces.cli.samples import RUN
@@ -174,6 +174,27 @@ def test_sigterm_ends_the_prompt_and_ctrl_c_only_its_command(
     assert perdure.run("repl") == code
     assert [run for run, _ in perdure.gateway.sent] == further
     assert f"Watch it: {told}" in perdure.err
+
+
+async def test_ctrl_c_in_haste_cuts_no_cleanup_short() -> None:
+    begun, done = asyncio.Event(), list[str]()
+
+    async def work() -> int:
+        try:
+            begun.set()
+            await asyncio.sleep(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.1)
+            done.append("cleaned")
+        return 0
+
+    running = asyncio.create_task(interruptible(work()))
+    await begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert done == ["cleaned"]
 
 
 async def test_a_process_need_not_wait_for_a_silent_pipe() -> None:
