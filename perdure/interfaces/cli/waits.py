@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.foundation.plain_text import printable
+from perdure.interfaces.cli.background import beside
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.gates import how_to_answer
 from perdure.interfaces.formatting import one_line
@@ -31,13 +32,8 @@ async def questions_told(
         run: the one that is followed.
         own: whether also those of the run itself, which its events tell too.
     """
-    task = asyncio.create_task(_tell_them(session, gateway, run, own=own))
-    try:
+    async with beside(_tell_them(session, gateway, run, own=own)):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _tell_them(session: Session, gateway: RunGateway, run: str, *, own: bool) -> None:

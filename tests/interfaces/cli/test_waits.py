@@ -13,7 +13,10 @@ from delegating import completes, delegates, delegation, script, works
 from installation import Installation
 
 from perdure.domain.foundation.progress import Standing
+from perdure.domain.run.status import RunStatus
 from perdure.interfaces.cli.output import Output
+from perdure.interfaces.cli.session import Session
+from perdure.interfaces.cli.waits import questions_told
 from tests.interfaces.cli.memory import Installation as Memory
 from tests.interfaces.cli.samples import RUN
 
@@ -108,6 +111,19 @@ def test_what_is_out_of_order_is_told(perdure: Memory, words: tuple[str, ...]) -
     assert perdure.run(words[0], RUN, *words[1:]) == 0
     assert "no worker serves the queue" in perdure.err
     assert "no worker serves the queue" not in perdure.out
+
+
+async def test_what_fails_in_the_background_costs_no_result(
+    perdure: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(run: str) -> RunStatus:
+        raise ValueError("a status of another version")
+
+    gateway = perdure.gateway
+    monkeypatch.setattr(gateway, "status", broken)
+    session = Session(perdure.context(), Output(io.StringIO(), io.StringIO()))
+    async with questions_told(session, gateway, RUN, own=True):
+        await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -1,12 +1,11 @@
 """`perdure repl`: all commands with a slash, with completion, history and a status line."""
 
-import asyncio
 import sys
-from contextlib import suppress
 
 from cyclopts import App
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
+from perdure.interfaces.cli.background import beside
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.console import console_on
 from perdure.interfaces.cli.session import Session
@@ -34,15 +33,10 @@ async def repl(*, session: Given) -> int:
         return await shell.run(piped_lines())
     session.output.note(f"perdure {session.context.version}. {GREETING}")
     standing = Standing()
-    watching = asyncio.create_task(standing.watch(session.context))
     menu = Menu(shell.branch, lambda: standing.names)
-    try:
+    async with beside(standing.watch(session.context)):
         lines = typed_lines(menu, status=lambda: standing.line, home=session.context.home)
         return await shell.run(lines)
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
 
 
 def _app(session: Session) -> App:
