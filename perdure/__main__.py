@@ -28,10 +28,11 @@ def main() -> None:
     # Imported here, so that a wrong setting gives a sentence and not a traceback.
     from perdure.cli_wiring import app_context, bare_context
     from perdure.interfaces.cli import app
+    from perdure.interfaces.cli.invoke import without_json
 
     try:
         # A wrong settings file must not keep `config` from correcting it.
-        mends = sys.argv[1:2] == ["config"]
+        mends = without_json(sys.argv[1:])[0][:1] == ["config"]
         context = bare_context() if mends else app_context()
     except PerdureError as error:
         app.leave(app.refuse(error, sys.argv[1:]))

@@ -59,6 +59,15 @@ def test_json_in_a_pipe_can_be_read_in_every_locale(
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", ["--json config workers 2", "config workers 2 --json"])
+def test_a_wrong_settings_file_is_mended_wherever_json_stands(tmp_path: Path, words: str) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "perdure.yaml").write_text("workers: many\n", encoding="utf-8")
+    done = perdure(*words.split(), folder=tmp_path, home=tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["type"] == "set"
+
+
 def test_a_folder_that_is_gone_is_named_in_words(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
