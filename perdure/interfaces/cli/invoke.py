@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Coroutine, Sequence
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
@@ -9,6 +10,7 @@ from cyclopts import App, CycloptsError, UnusedCliTokensError
 from perdure.domain.foundation.errors import InvalidInput
 
 JSON_FLAG = "--json"
+_OPTION = re.compile(r"--?[\w-]*(=.*)?", re.DOTALL)
 TAKE_TASKS = frozenset({"run", "validate"})
 Command = Callable[..., Coroutine[object, object, int | None]]
 
@@ -25,7 +27,12 @@ def bound_to(
         return app.parse_args(list(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         command = " ".join(("perdure", *(error.command_chain or ())))
-        raise InvalidInput(_told(error), cure=f"`{command} --help` shows what there is.") from None
+        cure = f"`{command} --help` shows what there is."
+        if any(_is_dashed_text(word) for word in words):
+            cure += (
+                " Before a text that begins with a dash write --, or --option=TEXT for an option's."
+            )
+        raise InvalidInput(_told(error), cure=cure) from None
 
 
 def with_standard_input(argv: Sequence[str]) -> list[str]:
@@ -58,6 +65,10 @@ def require_text(words: Sequence[str]) -> None:
                     f"{word!r} is no text in UTF-8.",
                     cure="Let the terminal or the script write UTF-8.",
                 ) from None
+
+
+def _is_dashed_text(word: str) -> bool:
+    return word.startswith("-") and _OPTION.fullmatch(word) is None
 
 
 def _told(error: CycloptsError) -> str:

@@ -58,6 +58,25 @@ def test_several_runs_get_a_message_each(perdure: Installation) -> None:
     assert len({sent.request_id for _, sent in perdure.gateway.sent}) == 2
 
 
+@pytest.mark.parametrize(
+    ("argv", "is_text"),
+    [
+        (("add", RUN, "- buy milk"), True),
+        (("add", RUN, "-buy\nmilk"), True),
+        (("amend", RUN, "--guidance", "- be brief"), True),
+        (("pause", RUN, "--bad"), False),
+        (("pause", RUN, "--bad=a b"), False),
+    ],
+)
+def test_a_text_that_looks_like_an_option_is_told_from_one(
+    perdure: Installation, argv: tuple[str, ...], is_text: bool
+) -> None:
+    assert perdure.run(*argv) == 2
+    assert ("Before a text that begins with a dash write --" in perdure.err) == is_text
+    assert perdure.run("add", RUN, "--", "- buy milk") == 0
+    assert perdure.run("amend", RUN, "--guidance=- be brief") == 0
+
+
 def test_one_refusal_does_not_keep_the_others_from_it(perdure: Installation) -> None:
     perdure.gateway.statuses["agent-b-1"] = status(id="agent-b-1")
     perdure.gateway.refusals[RUN] = NotAllowed("it is paused already")
