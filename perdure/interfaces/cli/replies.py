@@ -53,8 +53,10 @@ def menu_of(gate: Gate) -> str:
         return APPROVAL_MENU
     if not gate.choices:
         return f"your answer in words  {LATER}"
+    keys = _keys(gate)
     listed = "  ".join(
-        f"[{n}] {choice}" for n, choice in enumerate(map(choice_line, gate.choices), 1)
+        f"[{choice_line(key)}]" if key == choice else f"[{key}] {choice_line(choice)}"
+        for key, choice in zip(keys, gate.choices, strict=True)
     )
     if takes_text(gate):
         return f"{listed}  or your own words  {LATER}"
@@ -96,16 +98,21 @@ def _of_approval(line: str) -> Reply:
             return Unclear("Type a, d or t; words alone neither approve nor deny.")
 
 
+def _keys(gate: Gate) -> tuple[str, ...]:
+    """What is typed for each choice: its number, or itself where one is the number of another."""
+    numbers = tuple(str(number) for number in range(1, len(gate.choices) + 1))
+    return numbers if set(numbers).isdisjoint(gate.choices) else gate.choices
+
+
 def _by_number(gate: Gate, line: str) -> Reply:
     """The choice with this number, with a text if the choice takes one; otherwise free text."""
     number, _, words = line.partition(" ")
-    # Short, as Python takes no number of more than 4,300 digits, and a person types anything.
-    place = int(number) - 1 if number.isdecimal() and len(number) < 4 else None
-    chosen = gate.choices[place] if place is not None and place in range(len(gate.choices)) else ""
+    keys = _keys(gate)
+    chosen = dict(zip(keys, gate.choices, strict=True)).get(number, "")
     if takes_text(gate):
         return Said(chosen) if chosen and not words else Said(None, line)
     if not chosen:
-        return Unclear(f"Type a number from 1 to {len(gate.choices)}.")
+        return Unclear(f"Type one of: {', '.join(map(choice_line, keys))}.")
     if words and not gate.free_text:
         return Unclear("This question takes no words beside its choices.")
     return Said(chosen, words.strip() or None)

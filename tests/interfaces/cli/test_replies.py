@@ -23,7 +23,15 @@ ESCALATION = gate(
 BUDGET = gate(kind="budget", choices=("raise", "end"), args_hash=None)
 OPEN = gate(kind="question", choices=(), free_text=True, args_hash=None)
 PORTS = gate(kind="question", choices=("80", "443"), free_text=True, args_hash=None)
-GATES = {"call": CALL, "escalation": ESCALATION, "budget": BUDGET, "open": OPEN, "ports": PORTS}
+STARS = gate(kind="question", choices=("3", "2", "1", "none"), args_hash=None)
+GATES = {
+    "call": CALL,
+    "escalation": ESCALATION,
+    "budget": BUDGET,
+    "open": OPEN,
+    "ports": PORTS,
+    "stars": STARS,
+}
 UNCLEAR = Unclear("")
 
 CASES: list[tuple[str, str, Reply]] = [
@@ -56,6 +64,10 @@ CASES: list[tuple[str, str, Reply]] = [
     ("ports", "2", Said("443")),
     ("ports", "2 of them", Said(None, "2 of them")),
     ("ports", "8080", Said(None, "8080")),
+    ("stars", "3", Said("3")),
+    ("stars", "1", Said("1")),
+    ("stars", "None", Said("none")),
+    ("stars", "4", UNCLEAR),
 ]
 
 
@@ -91,6 +103,7 @@ def test_nothing_but_a_plain_word_approves(typed: str) -> None:
         ("budget", "[1] raise  [2] end  Enter: later"),
         ("open", "your answer in words"),
         ("ports", "[1] 80  [2] 443  or your own words"),
+        ("stars", "[3]  [2]  [1]  [none]  Enter: later"),
     ],
 )
 def test_the_menu_names_what_may_be_typed(asked: str, shown: str) -> None:
