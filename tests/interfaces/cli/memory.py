@@ -330,6 +330,9 @@ class MemoryExperiments:
         self.started.append((plan, entries))
         return id
 
+    async def resolve(self, name: str) -> str:
+        return name
+
     async def stored(self, id: str) -> StoredExperiment:
         plan, entries = self.started[-1]
         return StoredExperiment(

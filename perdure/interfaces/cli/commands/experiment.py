@@ -140,6 +140,11 @@ async def report(
         format: How it is written: table, markdown, svg, or a line for each trial: csv, jsonl.
         to: Write it into this file.
     """
+    if session.output.as_json and format != "table" and to is None:
+        raise InvalidInput(
+            f"--format {format} and --json contradict each other.",
+            cure="Give one of them, or a file with --to.",
+        )
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await _report(session, services, id, form=format, to=to)
@@ -315,3 +320,5 @@ async def _report(
     target = session.context.folder / to
     await asyncio.to_thread(write_file, target, text.encode(), option="--to", force=True)
     session.output.note(f"written: {target}")
+    if session.output.as_json:
+        session.output.emit({"type": "experiment_written", "id": id, "path": str(target)})

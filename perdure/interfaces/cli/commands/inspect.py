@@ -193,6 +193,8 @@ async def costs(
         owner: Only runs of this owner: who started them, their experiment or their schedule.
         csv: Write the table as CSV, with exact figures.
     """
+    if csv and session.output.as_json:
+        raise InvalidInput("--csv and --json contradict each other.", cure="Give one of them.")
     only = SpendFilter(model=model, kind=kind, label=label, owner=owner)
     if by or since or until or csv or only != ALL_CALLS:
         if run:

@@ -62,7 +62,7 @@ async def logs(
         follow: Follow new lines until Ctrl-C.
     """
     async for entry in session.context.logs(part, lines=lines, follow=follow):
-        data = {"part": entry.part, "text": entry.text}
+        data = {"type": "log", "part": entry.part, "text": entry.text}
         session.output.show(line((f"{entry.part:<10} ", DIM), entry.text), data)
 
 

@@ -183,7 +183,8 @@ async def revoke(token: TokenId, /, *, session: Given) -> None:
             )
         if (known := await services.access.token(token)) is not None:
             await _noted(session, services, "token_revoked", known)
-    session.output.show(line(f"The token {token} opens nothing more."), {"revoked": token})
+    told = line(f"The token {token} opens nothing more.")
+    session.output.show(told, {"type": "token_revoked", "revoked": token})
 
 
 def _expiry(session: Given, days: int | None, *, forever: bool) -> datetime | None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from perdure.domain.experiments.plan import Arm, Plan
+from perdure.domain.experiments.plan import Arm, Entry, Plan
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.foundation.errors import InvalidInput, StoreAway
 from perdure.interfaces.cli import follow_experiment
@@ -54,6 +54,21 @@ def test_the_list_has_all_experiments(perdure: Installation) -> None:
     assert perdure.run("experiment", "list", "--json") == 0
     found = [one["id"] for one in json.loads(perdure.out)["experiments"]]
     assert found == [f"exp-{number:03}" for number in range(250)]
+
+
+def test_a_program_gets_one_document_of_a_report(perdure: Installation) -> None:
+    plan = Plan(name="n", arms=(Arm(name="one", task={}),))
+    perdure.experiments.started = [(plan, (Entry(name="a"),))]
+    report = ("experiment", "report", "exp-1")
+    assert perdure.run(*report, "--json") == 0
+    assert json.loads(perdure.out)["type"] == "experiment_report"
+    for form in ("csv", "jsonl", "markdown", "svg"):
+        assert perdure.run(*report, "--format", form, "--json") == 2
+        assert f"--format {form} and --json contradict each other" in perdure.err
+    assert perdure.run(*report, "--format", "csv", "--to", "a.csv", "--json") == 0
+    path = json.loads(perdure.out)["path"]
+    assert path == str(perdure.folder / "a.csv")
+    assert (perdure.folder / "a.csv").read_text(encoding="utf-8").count("\n") == 2
 
 
 @pytest.fixture

@@ -307,6 +307,8 @@ def test_the_costs_of_a_period_are_a_table_or_a_file(perdure: Installation) -> N
     assert "No model was called from 2026-01-01 to " in perdure.out
     assert perdure.run("costs", "--csv", "--by", "model") == 0
     assert [line.partition(",")[0] for line in perdure.out.splitlines()] == ["model", "(total)"]
+    assert perdure.run("costs", "--csv", "--json") == 2
+    assert "--csv and --json contradict each other" in perdure.err
     assert perdure.run("costs", "--by", "kind", "--json") == 0
     assert json.loads(perdure.out)["by"] == "kind"
     assert perdure.run("costs", "--by", "run", "--label", "docs", "--model", "m", "--json") == 0

@@ -43,7 +43,8 @@ def test_logs_cannot_steer_the_terminal(perdure: Installation) -> None:
     assert perdure.run("logs", "model", "--lines", "7", "--follow") == 0
     assert perdure.out == "model      7 True\n"
     assert perdure.run("logs", "--json") == 0
-    assert json.loads(perdure.out)["part"] == "worker"
+    told = json.loads(perdure.out)
+    assert (told["type"], told["part"]) == ("log", "worker")
 
 
 def test_worker_and_setup(perdure: Installation) -> None:

@@ -94,7 +94,8 @@ def test_a_rotated_token_keeps_its_id_and_name(world: Installation) -> None:
     assert "former_digest" not in world.out
     assert world.run("api", "token", "rotate", "ffffffff") == 4
     assert world.run("api", "token", "rotate", str(made["id"]), "--overlap-hours", "-1") == 2
-    assert world.run("api", "token", "revoke", str(made["id"])) == 0
+    assert world.run("api", "token", "revoke", str(made["id"]), "--json") == 0
+    assert json.loads(world.out) == {"type": "token_revoked", "revoked": made["id"]}
     assert world.run("api", "token", "rotate", str(made["id"])) == 5
     assert "was revoked" in world.err
 
