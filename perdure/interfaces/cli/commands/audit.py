@@ -58,9 +58,8 @@ async def audit(
     Args:
         run: Only requests to this run.
         who: Only requests of this caller, as the list shows it.
-        action: Only one action: start, login, signed_out, access, token_used, token_made,
-            token_rotated, token_revoked, answer, amend, pause, resume, stop, escalate, retry,
-            add_input.
+        action: Only one action, such as start, answer, token_made or run_erased; a name that is
+            none of them is answered with all.
         outcome: Only allowed or refused requests, or asked ones (the outcome is unknown).
         since: Only after a day or moment (2026-01-31, 2026-01-31T12:00Z), or the last days, hours
             or minutes (7d, 12h, 30m).
