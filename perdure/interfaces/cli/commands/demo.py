@@ -118,7 +118,10 @@ async def _measure(
     found = (await read_report(experiments, id)).report
     session.output.show(report_view(found), found)
     drawn = svg(found)
-    if plot is None or drawn is None:
+    if plot is None:
+        return
+    if drawn is None:
+        session.output.warn(f"No trial has a score, so {plot} was not drawn.")
         return
     await asyncio.to_thread(write_file, plot, drawn.encode(), option="--plot", force=True)
     session.output.note(f"drawn: {plot}")

@@ -56,6 +56,15 @@ def test_the_seeds_are_drawn(perdure: Installation) -> None:
     assert "same_tokens" in (perdure.folder / "out" / "a.svg").read_text(encoding="utf-8")
 
 
+def test_seeds_without_scores_are_not_drawn(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "svg", lambda _: None)
+    assert perdure.run("demo", "--seeds", "1", "--plot", "a.svg") == 0
+    assert "a.svg was not drawn" in perdure.err
+    assert not (perdure.folder / "a.svg").exists()
+
+
 @pytest.mark.parametrize("place", ["folder", "file/a.svg"])
 def test_a_place_that_cannot_be_drawn_to_starts_nothing(perdure: Installation, place: str) -> None:
     (perdure.folder / "folder").mkdir()
