@@ -36,7 +36,7 @@ async def open_page(
         show: Show the address and open no browser.
     """
     async with session.connected(start=True) as services:
-        address = url or await _address(session, services)
+        address = (url or await _address(session, services)).rstrip("/")
         path = "/"
         if run:
             # An id may hold a `+`, which is a space in a query.

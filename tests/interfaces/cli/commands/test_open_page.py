@@ -48,6 +48,11 @@ def test_the_address_holds_a_ticket_and_no_secret(world: Installation) -> None:
     assert token.expires_at == token.created_at + timedelta(minutes=2)
 
 
+def test_the_address_has_no_empty_step(world: Installation) -> None:
+    assert world.run("open", "--url", "https://h/perdure/", "--json") == 0
+    assert urlsplit(told(world)["url"]).path == "/perdure/sign-in"
+
+
 def test_the_address_leads_to_a_run_whose_id_has_a_plus(world: Installation) -> None:
     run = "backup+nightly"
     world.gateway.statuses[run] = samples.status(id=run)
