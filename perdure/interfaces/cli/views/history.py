@@ -119,6 +119,8 @@ def diff_lines(before: str, after: str, *, names: tuple[str, str]) -> list[Text]
     """A unified diff of two texts, coloured."""
     rows = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
     lines = coloured_diff("\n".join(rows))
+    if not lines and before != after:
+        return [line("The texts differ in their line ends alone.")]
     return lines or [line("The texts are the same.")]
 
 

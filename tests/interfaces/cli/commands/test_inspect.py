@@ -236,6 +236,13 @@ def test_diff_shows_two_iterations(perdure: Installation) -> None:
     assert perdure.run("diff", RUN) == 4
 
 
+def test_a_difference_in_line_ends_is_told(perdure: Installation) -> None:
+    for second, told in (("one\r\n", "differ in their line ends"), ("one\n", "are the same")):
+        perdure.blobs.texts = {f"sha256:{1:064x}": "one\n", f"sha256:{2:064x}": second}
+        assert perdure.run("diff", RUN, "1", "2") == 0
+        assert told in perdure.out
+
+
 def test_changes_go_to_the_folder_that_the_run_worked_on(perdure: Installation) -> None:
     perdure.remembers = True
     perdure.gateway.results[RUN] = patch_result()
