@@ -47,9 +47,10 @@ def money(value: Decimal | None) -> str:
 def tokens(count: int) -> str:
     """`812`, `4.2k`, `38k`, `1.3M`."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size:
+        # Rounded first, as 999,999 is 1.0M and not 1000k.
+        if count >= size - size // 2_000:
             scaled = count / size
-            return f"{scaled:.0f}{unit}" if scaled >= 10 else f"{scaled:.1f}{unit}"
+            return f"{scaled:.0f}{unit}" if scaled >= 9.95 else f"{scaled:.1f}{unit}"
     return str(count)
 
 

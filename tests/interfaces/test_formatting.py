@@ -48,7 +48,17 @@ def test_money_shows_as_many_digits_as_it_needs(value: Decimal | None, told: str
 
 @pytest.mark.parametrize(
     ("count", "told"),
-    [(0, "0"), (999, "999"), (1_000, "1.0k"), (38_400, "38k"), (1_250_000, "1.2M")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1.0k"),
+        (9_949, "9.9k"),
+        (9_999, "10k"),
+        (38_400, "38k"),
+        (999_499, "999k"),
+        (999_999, "1.0M"),
+        (1_250_000, "1.2M"),
+    ],
 )
 def test_tokens(count: int, told: str) -> None:
     assert tokens(count) == told
