@@ -17,7 +17,7 @@ from sqlalchemy import (
     type_coerce,
 )
 from sqlalchemy.dialects.postgresql import Insert
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from perdure.adapters.stores.columns import UtcTime
@@ -157,8 +157,10 @@ class PostgresqlDialect:
         if not isinstance(error, DBAPIError):
             return None
         state: str | None = getattr(error.orig, "sqlstate", None)
-        # An error without SQLSTATE, or of class 08, means that there is no connection.
-        unconnected = state is None or state.startswith("08")
+        # Class 08, and of what the driver itself says these two, mean that there is no connection.
+        # A text with NUL has no SQLSTATE either: the driver refuses to send it.
+        away = isinstance(error, (OperationalError, InterfaceError))
+        unconnected = away if state is None else state.startswith("08")
         known = _refused_with(str(error.orig)) if unconnected else _MEANINGS.get(state or "")
         if known is None:
             return None

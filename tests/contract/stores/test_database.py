@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy import URL, event, make_url, text
 
+from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.maintenance import try_writing
@@ -19,6 +20,7 @@ from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
 from perdure.domain.llm.usage import Usage
+from perdure.domain.run.status import StoredRun
 from tests.contract.stores.programs.die import ATTEMPT
 
 
@@ -284,6 +286,28 @@ async def test_a_read_only_server_is_named(postgresql_url: str) -> None:
             await SqlRecords(read_only).put_record("r", 1, "{}")
     finally:
         await read_only.close()
+
+
+@pytest.mark.parametrize("of", ["id", "goal"])
+async def test_a_text_with_nul_is_the_callers_error(postgresql_url: str, of: str) -> None:
+    """Not a server that is away: a step would wait for it for days."""
+    row = StoredRun(
+        id="a",
+        kind="agent",
+        goal="g",
+        label=None,
+        lifecycle="running",
+        outcome=None,
+        started_at=utc_now(),
+    ).model_copy(update={of: "a\0b"})
+    database = await Database.open(postgresql_url)
+    try:
+        with pytest.raises(InvalidInput, match="NUL.*Remove NUL characters"):
+            await SqlRecords(database).put_run(row)
+        with pytest.raises(InvalidInput, match="Remove NUL characters"):
+            await SqlRecords(database).find_runs(prefix="a\0b")
+    finally:
+        await database.close()
 
 
 async def test_a_stuck_row_lock_is_named(postgresql_url: str) -> None:
