@@ -230,14 +230,18 @@ class _Translated:
         if isinstance(error, Exception):
             translated = self._translate(error)
             if translated is not None:
-                raise translated from error
+                # No circle: what a type of a column refused is the cause of `error` already.
+                raise translated from None if translated is error.__cause__ else error
 
     def _translate(self, error: Exception) -> PerdureError | None:
         explained = self._dialect.explain(error, place=self._place)
         if explained is not None:
             return explained
         match error:
-            case DataError() | UnicodeEncodeError():
+            # SQLAlchemy wraps what a type of a column raises, such as `Content`.
+            case StatementError(orig=PerdureError() as refused):
+                return refused
+            case DataError() | UnicodeError() | StatementError(orig=UnicodeError()):
                 return InvalidInput(
                     f"A text cannot be kept in the database {self._place}: {_fact(error)}.",
                     cure="Remove NUL characters and lone surrogates from it.",
@@ -272,7 +276,7 @@ def _place(url: URL) -> str:
 def _fact(error: Exception) -> str:
     # SQLAlchemy's own message quotes the statement and links to its pages, which helps nobody.
     cause = error.orig if isinstance(error, StatementError) else None
-    told = cause if cause is not None else next(iter(error.args), "")
+    told = cause or (next(iter(error.args), "") if isinstance(error, SQLAlchemyError) else error)
     return str(told).strip() or type(error).__name__
 
 

@@ -302,7 +302,7 @@ async def test_a_text_with_nul_is_the_callers_error(postgresql_url: str, of: str
     ).model_copy(update={of: "a\0b"})
     database = await Database.open(postgresql_url)
     try:
-        with pytest.raises(InvalidInput, match="NUL.*Remove NUL characters"):
+        with pytest.raises(InvalidInput, match=r"NUL.*Remove NUL characters"):
             await SqlRecords(database).put_run(row)
         with pytest.raises(InvalidInput, match="Remove NUL characters"):
             await SqlRecords(database).find_runs(prefix="a\0b")

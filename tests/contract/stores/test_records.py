@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.adapters.stores.database import Database
+from perdure.adapters.stores.encryption import MARK, Cells
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.status import RunWords, StoredRun
 from perdure.domain.turns.records import IterationRecord
 
+KEY = b"k" * 32
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
 
@@ -202,9 +204,29 @@ async def test_a_script_entry_is_taken_once_a_call(records: SqlRecords) -> None:
     assert await records.script_held("child", ["x/a"]) == {}
 
 
-async def test_a_goal_that_cannot_be_kept_is_the_callers_error(records: SqlRecords) -> None:
-    with pytest.raises(InvalidInput, match="cannot be kept"):
-        await records.put_run(_run("a").model_copy(update={"goal": "a\ud800"}))
+@pytest.mark.parametrize(
+    ("keys", "goal", "words"),
+    [
+        ((), "a\ud800", "cannot be kept.* can't encode character"),
+        ((KEY,), "a\ud800", "cannot be kept.* can't encode character"),
+        ((), f"{MARK}x", r"runs\.goal begins with .* Leave out the control character"),
+    ],
+    ids=["surrogate", "surrogate with a key", "mark of sealed texts"],
+)
+async def test_a_goal_that_cannot_be_kept_is_the_callers_error(
+    database_url: str, keys: tuple[bytes, ...], goal: str, words: str
+) -> None:
+    database = await Database.open(database_url, cells=Cells(*keys))
+    try:
+        with pytest.raises(InvalidInput, match=words) as refused:
+            await SqlRecords(database).put_run(_run("a").model_copy(update={"goal": goal}))
+    finally:
+        await database.close()
+    causes, error = set[BaseException](), refused.value.__cause__
+    while error is not None:
+        assert error not in causes, "a circle, which walkers of causes never leave"
+        causes.add(error)
+        error = error.__cause__
 
 
 async def test_the_first_verdict_on_a_question_stays(records: SqlRecords) -> None:
