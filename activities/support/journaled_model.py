@@ -10,7 +10,7 @@ import asyncio
 import zlib
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeVar
 
 from temporalio import activity
 
@@ -57,6 +57,8 @@ from perdure.domain.llm.requests import ModelReply, ModelRequest
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.ports import BlobStore, Models
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest, ModelFailure
+
+Told = TypeVar("Told", ModelReply, ModelFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,7 @@ class JournaledModel:
     ) -> Answered:
         # A stream that broke off after its last text may lack the usage; then the estimate is
         # booked.
+        reply = _believed(reply)
         usage, cost = reply.usage, terms.cost(reply.usage)
         if not reply.confirmed:
             usage, cost = terms.used(reply.usage)
@@ -288,6 +291,7 @@ class JournaledModel:
         terms: Terms,
         seconds: float,
     ) -> Exception:
+        facts = _believed(facts)
         usage, cost = facts.usage, terms.cost(facts.usage)
         if not facts.confirmed:
             usage, cost = terms.used(facts.usage)
@@ -333,6 +337,13 @@ class JournaledModel:
     ) -> None:
         await self.journal.expect(attempt, usage=usage, cost_usd=cost)
         await self.journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
+
+
+def _believed(told: Told) -> Told:
+    """What a model client told, without a usage that cannot be true: as if it had told none."""
+    if told.usage.is_plausible:
+        return told
+    return told.model_copy(update={"usage": Usage(), "confirmed": False})
 
 
 def _too_late(seconds: float, seen: Usage | None) -> ModelFacts:

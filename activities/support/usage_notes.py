@@ -32,8 +32,9 @@ class UsageNotes:
 
     @property
     def seen(self) -> Usage | None:
-        """The usage so far; None before the answer began."""
-        return None if self._used is None else self._used()
+        """The usage so far; None before the answer began, or where it cannot be true."""
+        used = None if self._used is None else self._used()
+        return used if used is None or used.is_plausible else None
 
     async def __aenter__(self) -> Self:
         self._writer = asyncio.ensure_future(self._write())

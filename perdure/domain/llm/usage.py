@@ -5,6 +5,9 @@ from typing import Self
 
 from perdure.domain.foundation.base import FrozenModel
 
+# No answer has so many; sums of what is below fit the stores' columns.
+MOST_TOKENS = 10**12
+
 
 class Usage(FrozenModel):
     """Tokens of one or more attempts, as the provider reports them.
@@ -36,6 +39,12 @@ class Usage(FrozenModel):
             + self.cache_write_5m_tokens
             + self.cache_write_1h_tokens
         )
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether one attempt can have used so much; no count is below zero."""
+        counts = (getattr(self, name) for name in type(self).model_fields)
+        return all(0 <= count <= MOST_TOKENS for count in counts)
 
     def counted_tokens(self, *, count_cache_reads: bool = False) -> int:
         """Tokens that count against a budget; cache reads are paid in money only."""

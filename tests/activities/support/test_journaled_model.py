@@ -34,6 +34,7 @@ class Counted:
         self.tokens = 10
         self.counts = self.calls = 0
         self.broken = False
+        self.usage, self.usage_of_failure = Usage(input_tokens=10, output_tokens=5), Usage()
 
     def resolve(self, model: str) -> ModelClient:
         return self
@@ -50,11 +51,13 @@ class Counted:
     ) -> ModelReply:
         self.calls += 1
         if self.broken:
-            raise ModelError(ModelFacts(kind="connection", message="broke off"))
+            raise ModelError(
+                ModelFacts(kind="connection", message="broke off", usage=self.usage_of_failure)
+            )
         return ModelReply(
             message=Message(role="assistant", blocks=(TextBlock(type="text", text="said"),)),
             stop_reason="end_turn",
-            usage=Usage(input_tokens=10, output_tokens=5),
+            usage=self.usage,
             model=MODEL,
         )
 
@@ -116,6 +119,29 @@ async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(store
     assert again.replayed
     assert again.reply.message.text == "said"
     assert (provider.calls, provider.counts) == (1, 0)
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["answered", "failed"])
+@pytest.mark.parametrize("tokens", [10**20, 2**63 - 1, 10**12 + 1, -1])
+async def test_a_usage_that_cannot_be_true_is_none_told(
+    stores: Stores, tokens: int, broken: bool
+) -> None:
+    """Booked as it is, sums over the journal would fail for good."""
+    provider = Counted()
+    provider.usage = provider.usage_of_failure = Usage(input_tokens=5, output_tokens=tokens)
+    provider.broken = broken
+    if broken:
+        with pytest.raises(ApplicationError):
+            await attempted(stores, provider, attempt=1)
+    else:
+        answered = await attempted(stores, provider, attempt=1)
+        assert isinstance(answered, Answered)
+        assert answered.reply.usage.is_plausible
+        assert not answered.reply.confirmed
+    [row] = await stores.journal.rows("run")
+    assert row.at_estimate
+    assert row.usage.prompt_tokens == provider.tokens
+    assert await stores.figures().count_calls(lost_before=row.started_at)
 
 
 @pytest.mark.parametrize(("active", "left"), [(120, 10), (110, None), (100, None), (None, None)])

@@ -44,6 +44,17 @@ async def test_the_prompt_is_noted_as_soon_as_the_provider_told_it(
     assert noted == [HEAD], "what is streamed after is noted once a second"
 
 
+def test_a_usage_that_cannot_be_true_is_none_told() -> None:
+    async def expects(_: Usage | None) -> None:
+        pytest.fail("nothing is noted")
+
+    notes = UsageNotes(expects)
+    for tokens, seen in ((10**12, True), (10**20, False), (-1, False)):
+        used = Usage(output_tokens=tokens)
+        notes.answers(lambda used=used: used)
+        assert notes.seen == (used if seen else None)
+
+
 async def test_ending_a_note_is_no_time_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store may stand before a lock then, with the reply long in hand."""
     monkeypatch.setattr(usage_notes, "LOOK_EVERY_S", 0.01)
