@@ -241,6 +241,11 @@ class _Translated:
             # SQLAlchemy wraps what a type of a column raises, such as `Content`.
             case StatementError(orig=PerdureError() as refused):
                 return refused
+            case OverflowError() | DataError() if _beyond_range(error):
+                return InvalidInput(
+                    f"A number is too large for the database {self._place}: {_fact(error)}.",
+                    cure="Give a smaller one.",
+                )
             case DataError() | UnicodeError() | StatementError(orig=UnicodeError()):
                 return InvalidInput(
                     f"A text cannot be kept in the database {self._place}: {_fact(error)}.",
@@ -271,6 +276,11 @@ def _place(url: URL) -> str:
         return url.database or ""
     # Rendering masks the password, but nothing that the query of the URL may hold.
     return url.set(drivername="postgresql", query={}).render_as_string()
+
+
+def _beyond_range(error: OverflowError | DataError) -> bool:
+    """Whether a number is the reason: SQLite's driver refuses it, or PostgreSQL itself."""
+    return isinstance(error, OverflowError) or getattr(error.orig, "sqlstate", "") == "22003"
 
 
 def _fact(error: Exception) -> str:

@@ -204,6 +204,12 @@ async def test_a_broken_statement_is_a_store_error(database: Database) -> None:
             await connection.execute(text("SELECT * FROM no_such_table"))
 
 
+@pytest.mark.parametrize("number", [2**63, 10**20, -(10**20)])
+async def test_a_number_beyond_range_is_the_callers_error(database: Database, number: int) -> None:
+    with pytest.raises(InvalidInput, match=r"A number is too large.*Give a smaller one"):
+        await SqlRecords(database).put_record("r", number, "{}")
+
+
 async def test_writers_of_one_process_take_turns(database: Database) -> None:
     """The turn survives what SQLite's own poll would not: many writers at once."""
     records = SqlRecords(database)
