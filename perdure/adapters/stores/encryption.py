@@ -143,9 +143,14 @@ def _lock(key: bytes) -> _Lock:
     )
 
 
+def is_address(text: str) -> bool:
+    """Whether a text has the form of an address of a blob."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def kind(address: str) -> str:
     """`sha256` or `hmac`; raises `NotFound` for anything that is no address of a blob."""
-    if _ADDRESS.fullmatch(address) is None:
+    if not is_address(address):
         raise NotFound(
             f"{address[:80]!r} is not an address of a blob.",
             cure="An address is sha256: or hmac: with 64 hexadecimal digits.",

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -15,13 +16,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.adapters.stores.encryption import PLAIN_BLOB, SEALED_BLOB, kind
+from perdure.adapters.stores.encryption import PLAIN_BLOB, SEALED_BLOB, is_address, kind
 from perdure.domain.foundation.errors import StoreAway
 
 # A younger file may be one that another process is writing.
 STALE_SECONDS = 3600
 SEALED_SUFFIX = ".sealed"
 UNFINISHED = "unfinished"
+_FOLDER = re.compile("[0-9a-f]{2}")
 
 _CURES = {
     errno.ENOSPC: "Free disk space (perdure gc drops what no run needs) and try again.",
@@ -136,7 +138,9 @@ class FileShelf:
 
     def _folders(self) -> list[Path]:
         with _translated(self._root, "be listed"):
-            return sorted(path for path in self._root.iterdir() if len(path.name) == 2)
+            # Files of others may be in between, such as those of a desktop or of NFS.
+            own = (path for path in self._root.iterdir() if _FOLDER.fullmatch(path.name))
+            return sorted(path for path in own if path.is_dir())
 
 
 def try_file(path: Path, size: int) -> None:
@@ -198,12 +202,14 @@ def _list_folder(folder: Path) -> list[tuple[str, int, datetime]]:
 def _describe(path: Path) -> tuple[str, int, datetime] | None:
     name = path.name.removesuffix(SEALED_SUFFIX)
     prefix = PLAIN_BLOB if name == path.name else SEALED_BLOB
+    address = f"{prefix}:{path.parent.name}{name}"
+    if not is_address(address):
+        return None
     try:
         facts = path.stat()
     except FileNotFoundError:
         return None
-    written = datetime.fromtimestamp(facts.st_mtime, UTC)
-    return f"{prefix}:{path.parent.name}{name}", facts.st_size, written
+    return address, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC)
 
 
 @contextmanager

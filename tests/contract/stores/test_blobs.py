@@ -263,6 +263,31 @@ async def test_files_of_killed_writers_are_dropped_once_stale(tmp_path: Path) ->
     assert [found async for found in shelf.addresses()] == []
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "ab",
+        "zz/notes",
+        ".DS_Store",
+        "{folder}/.DS_Store",
+        "{folder}/.nfs000000000001",
+        "{blob}~",
+        "{blob}.sealed.sealed",
+    ],
+)
+async def test_files_of_others_are_no_blobs(tmp_path: Path, stray: str) -> None:
+    shelf = FileShelf(tmp_path)
+    shelf.open()
+    blobs = VerifiedBlobStore(shelf, Vault())
+    address = await blobs.put(b"kept")
+    digits = address.partition(":")[2]
+    folder = digits[:2]
+    file = tmp_path / stray.format(folder=folder, blob=f"{folder}/{digits[2:]}")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("none of ours")
+    assert [found async for found, _, _ in blobs.addresses()] == [address]
+
+
 async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     shelf = FileShelf(tmp_path / "blobs")
     shelf.open()
