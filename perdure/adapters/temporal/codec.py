@@ -95,7 +95,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt payloads; encrypted ones stay as they are."""
-        return [self._seal(payload) for payload in payloads]
+        place = None if self._place is None else self._place.name
+        return [self.seal(payload, place) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decrypt payloads.
@@ -105,13 +106,14 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         """
         return [self._open(payload) for payload in payloads]
 
-    def _seal(self, payload: Payload) -> Payload:
+    def seal(self, payload: Payload, place: str | None) -> Payload:
+        """Encrypt a payload, for a workflow alone if `place` (see `place_of`) names one."""
         if _is_sealed(payload):
             return payload
         key, nonce = self._current, os.urandom(NONCE_BYTES)
         metadata = {"encoding": ENCODING, KEY_ID: key.id.encode()}
-        if self._place is not None:
-            metadata[BOUND_TO] = self._place.name.encode()
+        if place is not None:
+            metadata[BOUND_TO] = place.encode()
         sealed = key.cipher.encrypt(nonce, payload.SerializeToString(), _associated(key, metadata))
         return Payload(metadata=metadata, data=nonce + sealed)
 

@@ -36,7 +36,7 @@ from perdure.adapters.handing_on import (
     why_lost,
     why_unreadable,
 )
-from perdure.adapters.temporal.codec import ENCODING, KEY_ID, EncryptionCodec
+from perdure.adapters.temporal.codec import BOUND_TO, ENCODING, KEY_ID, EncryptionCodec, place_of
 from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
 from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
 from perdure.domain.foundation.errors import StoreError
@@ -292,8 +292,9 @@ def _wrong(payload: Payload, error: Exception) -> str:
 class BlobDriver(PlacelessDriver):
     """Keeps large payloads in the blob store, addressed by content.
 
-    Payloads are decrypted first, since the store encrypts by itself. So equal payloads have one
-    address, and garbage collection can find the addresses in them.
+    Payloads are decrypted first, since the store encrypts by itself. So equal payloads of a run
+    have one address, and garbage collection can find the addresses in them. Each keeps the name of
+    the workflow that it was encrypted for. Those of earlier versions have none.
     """
 
     def __init__(self, blobs: BlobStore, codec: EncryptionCodec | None = None) -> None:
@@ -308,7 +309,9 @@ class BlobDriver(PlacelessDriver):
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
         if self._codec is not None:
-            payloads = await self._codec.decode(payloads)
+            opened = await self._codec.decode(payloads)
+            places = map(place_of, payloads)
+            payloads = [_named(*each) for each in zip(opened, places, strict=True)]
         return [
             StorageDriverClaim(
                 claim_data={ADDRESS: await self._blobs.put(payload.SerializeToString())}
@@ -323,8 +326,18 @@ class BlobDriver(PlacelessDriver):
         found = [
             Payload.FromString(await self._blobs.get(claim.claim_data[ADDRESS])) for claim in claims
         ]
-        # The converter decrypts what it fetched, and refuses unencrypted payloads.
-        return found if self._codec is None else await self._codec.encode(found)
+        if self._codec is None:
+            return found
+        # The converter decrypts what it fetched, and refuses what is unencrypted or was moved.
+        return [self._codec.seal(_named(one, None), place_of(one)) for one in found]
+
+
+def _named(payload: Payload, place: str | None) -> Payload:
+    """The payload, marked as one of this workflow; None takes the mark away."""
+    metadata = {name: value for name, value in payload.metadata.items() if name != BOUND_TO}
+    if place is not None:
+        metadata[BOUND_TO] = place.encode()
+    return Payload(metadata=metadata, data=payload.data)
 
 
 def data_converter(

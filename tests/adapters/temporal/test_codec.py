@@ -1,12 +1,21 @@
 """Sealed payloads: what comes back, what nobody can read, and keys that were turned."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import ActivitySerializationContext, WorkflowSerializationContext
+from temporalio.converter import (
+    ActivitySerializationContext,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    WorkflowSerializationContext,
+)
 
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.temporal.codec import BOUND_TO, KEY_ID, EncryptionCodec
+from perdure.adapters.temporal.data_converter import ADDRESS, BlobDriver, data_converter
 from perdure.domain.foundation.errors import StoreError
 
 KEY, OLD, OTHER = bytes(range(32)), bytes(32), b"o" * 32
@@ -99,6 +108,38 @@ async def test_a_payload_that_was_moved_is_refused(
     sealed.metadata[BOUND_TO] = f"{place.namespace}/{place.workflow_id}".encode()
     with pytest.raises(StoreError, match="is damaged"):
         await codec.with_context(place).decode([sealed])
+
+
+@pytest.mark.parametrize("characters", [10, 400_000], ids=["in the message", "in the store"])
+async def test_a_value_of_another_workflow_is_refused_wherever_it_is_kept(
+    tmp_path: Path, characters: int
+) -> None:
+    stores = await open_stores(tmp_path, encryption_keys=[KEY])
+    try:
+        whole = data_converter(stores.blobs, [KEY])
+        here, there = (whole.with_context(_at(name)) for name in ("run-1", "run-2"))
+        sent = await here.encode(["x" * characters])
+        assert await here.decode(sent) == ["x" * characters]
+        assert await whole.decode(sent) == ["x" * characters], "outside of runs all is read"
+        with pytest.raises(StoreError, match="encrypted for default/run-1 came to default/run-2"):
+            await there.decode(sent)
+    finally:
+        await stores.close()
+
+
+async def test_a_large_value_that_an_earlier_version_kept_is_read_in_any_workflow(
+    tmp_path: Path,
+) -> None:
+    stores = await open_stores(tmp_path, encryption_keys=[KEY])
+    try:
+        driver = BlobDriver(stores.blobs, EncryptionCodec([KEY]))
+        before = _payload(b"x")
+        address = await stores.blobs.put(before.SerializeToString())
+        claim = StorageDriverClaim(claim_data={ADDRESS: address})
+        found = await driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        assert await EncryptionCodec([KEY]).with_context(_at("run-2")).decode(found) == [before]
+    finally:
+        await stores.close()
 
 
 async def test_a_schedule_seals_for_the_runs_that_it_starts() -> None:
