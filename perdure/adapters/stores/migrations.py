@@ -3,6 +3,10 @@
 A file is `NNNN_name.sql` for both databases, or `NNNN_name.sqlite.sql` and
 `NNNN_name.postgresql.sql`. Statements end with a semicolon and a blank line, so a trigger may hold
 semicolons of its own. A released file is never edited.
+
+A file that older code can live with, as it only adds what that need not know, has a line
+`-- serves: NNNN`: the oldest schema whose code may go on with the database. So a rollback is
+possible. Without that line, older code is refused from then on.
 """
 
 import re
@@ -17,6 +21,7 @@ from perdure.adapters.stores.dialect import DatabaseDialect
 from perdure.domain.foundation.errors import StoreError
 
 _FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z_]+)(\.(?P<dialect>sqlite|postgresql))?\.sql")
+_SERVES = re.compile(r"^-- serves: (\d{4})$", re.MULTILINE)
 _END = re.compile(r";\s*(?:\n\s*\n|\Z)")
 
 _VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (number BIGINT PRIMARY KEY, name TEXT)"
@@ -29,6 +34,7 @@ class Migration:
     number: int
     name: str
     statements: tuple[str, ...]
+    serves: int | None = None
 
 
 @cache
@@ -39,8 +45,18 @@ def migrations(dialect_name: str) -> tuple[Migration, ...]:
         match = _FILE.fullmatch(file.name)
         if match and match["dialect"] in (None, dialect_name):
             sql = file.read_text(encoding="utf-8")
-            found.append(Migration(int(match["number"]), match["name"], split_statements(sql)))
+            found.append(_migration(match, sql))
     return tuple(sorted(found, key=lambda step: step.number))
+
+
+def _migration(name: re.Match[str], sql: str) -> Migration:
+    serves = _SERVES.search(sql)
+    return Migration(
+        number=int(name["number"]),
+        name=name["name"],
+        statements=split_statements(sql),
+        serves=None if serves is None else int(serves[1]),
+    )
 
 
 async def is_current(connection: AsyncConnection, dialect: DatabaseDialect) -> bool:
@@ -54,7 +70,7 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None
     """Apply missing migrations in the caller's write transaction.
 
     Several processes may start at once: they queue at the lock, and the later ones find nothing to
-    do. Raises `StoreError` if the database is newer than this program.
+    do. Raises `StoreError` if the database is newer than this program can live with.
     """
     # The lock comes first: in PostgreSQL, concurrent CREATE TABLE IF NOT EXISTS can still fail.
     await dialect.lock(connection, "perdure schema")
@@ -67,6 +83,12 @@ async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None
             text("INSERT INTO schema_versions (number, name) VALUES (:number, :name)"),
             {"number": step.number, "name": step.name},
         )
+        # Apart from the row, since an earlier step has made the column.
+        if step.serves is not None:
+            await connection.execute(
+                text("UPDATE schema_versions SET serves = :serves WHERE number = :number"),
+                {"number": step.number, "serves": step.serves},
+            )
 
 
 async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> list[Migration]:
@@ -74,12 +96,19 @@ async def _missing(connection: AsyncConnection, dialect: DatabaseDialect) -> lis
     applied = set(await connection.scalars(text("SELECT number FROM schema_versions")))
     steps = migrations(dialect.name)
     current, newest = max(applied, default=0), steps[-1].number
-    if current > newest:
+    if current > newest and not await _serves(connection, newest):
         raise StoreError(
             f"The database has schema {current}; this version of Perdure knows {newest}.",
             cure="Run the newer version of Perdure that wrote it, or name another database.",
         )
     return [step for step in steps if step.number not in applied]
+
+
+async def _serves(connection: AsyncConnection, newest: int) -> bool:
+    """Whether code that knows schemas up to `newest` can live with all that came after."""
+    beyond = "SELECT coalesce(serves, number) FROM schema_versions WHERE number > :newest"
+    oldest = await connection.scalars(text(beyond), {"newest": newest})
+    return all(number <= newest for number in oldest)
 
 
 def split_statements(sql: str) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The numbered SQL files: complete, in order, cut where they are meant to be cut."""
 
+from pathlib import Path
+
 import pytest
 
 from perdure.adapters.stores.migrations import migrations, split_statements
@@ -17,6 +19,22 @@ def test_every_table_is_made(dialect: str) -> None:
     made = " ".join(statement for step in migrations(dialect) for statement in step.statements)
     missing = [name for name in metadata.tables if f"CREATE TABLE {name} (" not in made]
     assert missing == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_no_migration_serves_code_from_before_the_column_that_says_so(dialect: str) -> None:
+    served = [step.serves for step in migrations(dialect) if step.serves is not None]
+    assert all(number >= 47 for number in served)
+
+
+def test_a_file_says_which_code_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "schema").mkdir()
+    for number, words in ((48, "-- Adds alone.\n-- serves: 0047\n"), (49, "-- Drops.\n")):
+        file = tmp_path / "schema" / f"{number:04}_later.sql"
+        file.write_text(f"{words}CREATE TABLE a{number} (b TEXT);\n", encoding="utf-8")
+    monkeypatch.setattr("perdure.adapters.stores.migrations.resources.files", lambda _: tmp_path)
+    found = migrations.__wrapped__("sqlite")
+    assert [(step.number, step.serves) for step in found] == [(48, 47), (49, None)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.maintenance import try_writing
-from perdure.adapters.stores.migrations import migrations
+from perdure.adapters.stores.migrations import Migration, migrations
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import InvalidInput, StoreAway, StoreError
@@ -239,13 +239,41 @@ async def test_opening_needs_no_writing(sqlite: Database) -> None:
         holder.close()
 
 
-async def test_a_newer_database_is_refused(database_url: str) -> None:
+NEWEST = migrations("sqlite")[-1].number
+
+
+@pytest.mark.parametrize(
+    ("serves", "refused"),
+    [([None], True), ([NEWEST + 1], True), ([NEWEST], False), ([1, NEWEST], False),
+     ([NEWEST, None], True)],
+    ids=["says nothing", "not us", "us", "all of several", "not all of several"],
+)  # fmt: skip
+async def test_a_newer_database_is_refused_unless_it_serves_older_code(
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    serves: list[int | None],
+    refused: bool,
+) -> None:
+    """As after a rollback: a newer version has migrated what this one opens."""
+    with monkeypatch.context() as newer:
+        later = [
+            Migration(NEWEST + 2 + at, "later", (f"CREATE TABLE later_{at} (a TEXT)",), serves=one)
+            for at, one in enumerate(serves)
+        ]
+        newer.setattr(
+            "perdure.adapters.stores.migrations.migrations",
+            lambda dialect: (*migrations(dialect), *later),
+        )
+        await (await Database.open(database_url)).close()
+        await (await Database.open(database_url)).close()
+    if refused:
+        words = rf"has schema {NEWEST + 1 + len(serves)}.*Run the newer version"
+        with pytest.raises(StoreError, match=words):
+            await Database.open(database_url)
+        return
     database = await Database.open(database_url)
-    async with database.write() as connection:
-        await connection.execute(text("INSERT INTO schema_versions VALUES (9999, 'future')"))
+    await SqlRecords(database).put_record("r", 1, "{}")
     await database.close()
-    with pytest.raises(StoreError, match=r"has schema 9999.*Run the newer version"):
-        await Database.open(database_url)
 
 
 async def test_another_file_is_no_database(tmp_path: Path) -> None:
