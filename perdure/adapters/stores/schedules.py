@@ -119,7 +119,8 @@ class SqlSchedules:
             return found
 
     async def spend(self, name: str, *, at: datetime) -> MonthlySpend:
-        async with self._database.read() as connection:
+        # One state, or bookings that `admit` adds meanwhile would be in neither of what is read.
+        async with self._database.snapshot() as connection:
             known = await _row(connection, name)
             if known is None:
                 return MonthlySpend()

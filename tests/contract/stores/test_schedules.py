@@ -10,6 +10,7 @@ import pytest
 from attempts import answer, attempt
 from old_rows import put_as_before
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores import migrations, schedule_books
 from perdure.adapters.stores.attempts import find
@@ -178,6 +179,28 @@ async def test_what_a_run_learns_afterwards_counts_too(store: SqlSchedules, runs
     await runs.call("learn-b", tokens=7)
     await runs.call("other", tokens=9)
     assert (await store.spend("news", at=NOW)).tokens == 5
+
+
+async def test_what_moves_to_the_sums_while_a_month_is_read_counts_once(
+    store: SqlSchedules, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start adds the bookings to the sums, between the two that are read here."""
+    await store.put(plan(), at=NOW, replace=False)
+    await admitted(store, "a")
+    await runs.open("a")
+    await runs.call("a", tokens=100)
+    starts, execute = ["b"], AsyncConnection.execute
+
+    async def execute_and_start(self: AsyncConnection, statement: Any, *more: Any) -> Any:
+        found = await execute(self, statement, *more)
+        if starts and "FROM schedule_spend" in str(statement):
+            await admitted(store, starts.pop())
+        return found
+
+    monkeypatch.setattr(AsyncConnection, "execute", execute_and_start)
+    spend = await store.spend("news", at=NOW)
+    assert not starts
+    assert (spend.cost_usd, spend.tokens, spend.holding) == (Decimal("0.100"), 100, 1)
 
 
 async def test_starts_at_once_are_admitted_one_after_the_other(store: SqlSchedules) -> None:
