@@ -76,9 +76,12 @@ class CodecServer:
             ) from error
         try:
             on_ready(f"http://{LOOPBACK}:{port}")
-            await asyncio.Event().wait()
+            while True:
+                await asyncio.sleep(LOGGED_EVERY_S)
+                self._opened.log()
         finally:
             await interface.close()
+            self._opened.log()
 
     async def _answer(self, request: Request, connection: Connection) -> None:
         if request.method == "GET" and request.target == HEALTH:
@@ -170,19 +173,27 @@ class _Opened:
         self._places: dict[tuple[str, str], Counter[str]] = {}
 
     def note(self, verb: str, *, origin: str | None, places: Sequence[str]) -> None:
-        """Count payloads, and log the sums once a minute."""
+        """Count payloads; the first after a minute without a line is logged at once."""
         asker = (verb, origin or "a program")
-        counted = self._places.setdefault(asker, Counter())
-        counted.update(places)
-        now = time.monotonic()
-        if now - self._since.get(asker, -LOGGED_EVERY_S) < LOGGED_EVERY_S:
+        self._places.setdefault(asker, Counter()).update(places)
+        if time.monotonic() - self._since.get(asker, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:
+            self._log_of(asker)
+
+    def log(self) -> None:
+        """Log what was counted and not yet logged."""
+        for asker in self._places:
+            self._log_of(asker)
+
+    def _log_of(self, asker: tuple[str, str]) -> None:
+        counted = self._places[asker]
+        if not counted:
             return
-        self._since[asker] = now
+        self._since[asker] = time.monotonic()
+        verb, origin = asker
         shown = [name for name, _ in counted.most_common(PLACES_LOGGED)]
         _log.info(
-            f"payloads_{verb}d", asker=asker[1], payloads=counted.total(), runs=len(counted),
-            of=shown,
-        )  # fmt: skip
+            f"payloads_{verb}d", asker=origin, payloads=counted.total(), runs=len(counted), of=shown
+        )
         counted.clear()
 
 

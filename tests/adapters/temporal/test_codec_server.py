@@ -3,16 +3,19 @@
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 import httpx2
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import WorkflowSerializationContext
+from waiting import eventually
 
+from perdure.adapters.temporal import codec_server
 from perdure.adapters.temporal.codec import EncryptionCodec
 from perdure.adapters.temporal.codec_server import CodecServer
 from perdure.domain.foundation.errors import ServiceUnavailable
@@ -41,16 +44,22 @@ class Served:
         return await self.client.post(f"{self.url}/{verb}", json=content, headers=headers)
 
 
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
+@contextlib.asynccontextmanager
+async def serving() -> AsyncGenerator[Served]:
     server = CodecServer([KEY], token=TOKEN, namespace="default", origins=[PAGE], port=0)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(server.serve(ready.set_result))
+    running = asyncio.create_task(server.serve(ready.set_result))
     async with httpx2.AsyncClient(trust_env=False) as client:
         yield Served(await ready, client)
-    serving.cancel()
+    running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await serving
+        await running
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as server:
+        yield server
 
 
 def _read(response: httpx2.Response) -> list[Payload]:
@@ -188,6 +197,31 @@ async def test_what_is_opened_is_logged_and_nothing_of_its_content(served: Serve
     )
     assert refused["event"] == "codec_refused"
     assert "secret" not in str(lines) and "wrong" not in str(lines)
+
+
+def _logged(lines: list[EventDict]) -> list[int]:
+    return [line["payloads"] for line in lines if line["event"] == "payloads_decoded"]
+
+
+async def test_all_that_is_opened_is_logged_when_the_server_ends() -> None:
+    sealed = await EncryptionCodec([KEY]).encode([PLAIN])
+    with capture_logs() as lines:
+        async with serving() as served:
+            for _ in range(3):
+                await served.post("decode", sealed)
+    assert _logged(lines) == [1, 2]
+
+
+async def test_what_was_opened_last_is_logged_though_nobody_asks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sealed = await EncryptionCodec([KEY]).encode([PLAIN])
+    monkeypatch.setattr(codec_server, "LOGGED_EVERY_S", 0.5)
+    with capture_logs() as lines:
+        async with serving() as served:
+            await asyncio.gather(*(served.post("decode", sealed) for _ in range(3)))
+            await eventually(lambda: sum(_logged(lines)) == 3)
+            assert len(_logged(lines)) < 3, "not a line each"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "a b"])
