@@ -15,7 +15,8 @@ WHOLE = "all"
 _SQLITE_SIZE = text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
 _POSTGRESQL_SIZES = text(
     "SELECT relname, pg_total_relation_size(oid) FROM pg_class"
-    " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    " WHERE relkind = 'r' AND relnamespace ="
+    " (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
 )
 _ENDED = run_totals.c.kind, run_totals.c.lifecycle, run_totals.c.outcome
 _OPEN = runs.c.kind, runs.c.lifecycle

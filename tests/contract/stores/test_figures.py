@@ -4,6 +4,7 @@ import itertools
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+import psycopg
 import pytest
 from account_books import FIRST, Books
 from attempts import attempt
@@ -301,3 +302,17 @@ async def test_sizes_are_those_of_our_tables(
         assert {"runs", "attempts", "blobs"} <= sizes.keys()
         assert "schema_versions" not in sizes
     assert min(sizes.values()) > 0
+
+
+async def test_a_schema_may_have_any_name(postgresql_url: str) -> None:
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute('CREATE SCHEMA "My-Team"')
+    try:
+        database = await Database.open(f"{postgresql_url}&options=-c%20search_path=%22My-Team%22")
+        try:
+            assert "runs" in await SqlFigures(database).sizes()
+        finally:
+            await database.close()
+    finally:
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            connection.execute('DROP SCHEMA "My-Team" CASCADE')
