@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.dialect import DatabaseDialect
@@ -61,9 +61,15 @@ def _migration(name: re.Match[str], sql: str) -> Migration:
 
 async def is_current(connection: AsyncConnection, dialect: DatabaseDialect) -> bool:
     """Whether the schema is up to date; only reads, and raises like `migrate`."""
-    if not await connection.run_sync(lambda inner: inspect(inner).has_table("schema_versions")):
+    if not await connection.run_sync(_is_begun):
         return False
     return not await _missing(connection, dialect)
+
+
+def _is_begun(connection: Connection) -> bool:
+    # In the schema where `migrate` makes it: another one on the path holds another installation.
+    schema = connection.dialect.default_schema_name
+    return inspect(connection).has_table("schema_versions", schema=schema)
 
 
 async def migrate(connection: AsyncConnection, dialect: DatabaseDialect) -> None:

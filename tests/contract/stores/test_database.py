@@ -322,6 +322,21 @@ async def test_a_read_only_server_is_named(postgresql_url: str) -> None:
         await read_only.close()
 
 
+async def test_installations_on_one_search_path_stay_apart(postgresql_url: str) -> None:
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA second")
+    try:
+        ids: set[str] = set()
+        for option in ("", "&options=-c%20search_path=second,public"):
+            database = await Database.open(postgresql_url + option)
+            ids.add(await SqlRecords(database).installation())
+            await database.close()
+        assert len(ids) == 2
+    finally:
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA second CASCADE")
+
+
 @pytest.mark.parametrize("of", ["id", "goal"])
 async def test_a_text_with_nul_is_the_callers_error(postgresql_url: str, of: str) -> None:
     """Not a server that is away: a step would wait for it for days."""
