@@ -260,7 +260,7 @@ class _Translated:
             case OperationalError():
                 return StoreAway(
                     f"The database {self._place} failed: {_fact(error)}.",
-                    cure="Nothing was written; it is tried again.",
+                    cure="Nothing was written; try again. Temporal retries a step by itself.",
                 )
             case SQLAlchemyError() | SqliteError():
                 return StoreError(

@@ -62,6 +62,11 @@ _MEANINGS = {
     "40P01": _BUSY,
     "55P03": _LOCKED,
     "25006": _READ_ONLY,
+    "25P03": (
+        "ended a transaction that idled longer than its idle_in_transaction_session_timeout;"
+        " nothing was written",
+        "Raise it for Perdure's role: ALTER ROLE NAME SET idle_in_transaction_session_timeout = 0.",
+    ),
     "28000": _REFUSED,
     "28P01": _REFUSED,
     "42501": _REFUSED,

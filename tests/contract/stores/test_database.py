@@ -129,6 +129,22 @@ async def test_a_statement_timeout_is_told_and_nothing_is_written(postgresql_url
         await database.close()
 
 
+@pytest.mark.long
+async def test_a_transaction_that_idles_too_long_is_tried_again(postgresql_url: str) -> None:
+    with role(postgresql_url, "SET idle_in_transaction_session_timeout = '300ms'") as url:
+        database = await Database.open(url)
+
+        async def dawdle() -> None:
+            async with database.write() as connection:
+                await connection.execute(text("SELECT 1"))
+                await asyncio.sleep(1.5)
+                await connection.execute(text("SELECT 1"))
+
+        with pytest.raises(StoreAway, match="idle_in_transaction_session_timeout"):
+            await dawdle()
+        await database.close()
+
+
 async def _answer(journal: SqlJournal, reply: str) -> bool:
     return await journal.answer(
         ATTEMPT, usage=Usage(output_tokens=1), cost_usd=Decimal(0), reply=reply, seconds=1
