@@ -244,10 +244,8 @@ class SqlMemory:
         return sorted(told)
 
     async def forget(self, entry: str) -> None:
-        async with self._database.write() as connection:
-            dropped = await connection.execute(delete(memory).where(memory.c.id == entry))
-            if not dropped.rowcount:
-                raise _not_found(entry)
+        if not await self._drop(memory.c.id == entry):
+            raise _not_found(entry)
 
     async def forget_faded(self, now: datetime) -> int:
         faded = memory.c.learned & memory.c.kind.in_(FORGETFUL) & (memory.c.fades_at <= now)
@@ -255,7 +253,13 @@ class SqlMemory:
             # Read first: mostly there is nothing to drop, and reading waits for no writer.
             if await connection.scalar(select(memory.c.id).where(faded).limit(1)) is None:
                 return 0
-        return await self._database.change(delete(memory).where(faded))
+        return await self._drop(faded)
+
+    async def _drop(self, unwanted: ColumnElement[bool]) -> int:
+        async with self._database.write() as connection:
+            # Or an entry could go while a use of it is being noted, which would fail.
+            await self._database.lock(connection, LOCK)
+            return (await connection.execute(delete(memory).where(unwanted))).rowcount
 
     async def _known(self, connection: AsyncConnection, entry: MemoryEntry) -> MemoryEntry | None:
         """The entry that a new one repeats: one with its id or skill name, or a near-duplicate."""

@@ -2,9 +2,11 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.memory import SqlMemory
@@ -237,6 +239,30 @@ async def test_forgetting_takes_one_entry(memory: SqlMemory) -> None:
             await memory.forget(absent)
         with pytest.raises(NotFound):
             await memory.replace(learning(absent or "c"))
+
+
+@pytest.mark.parametrize("drop", ["forget", "forget_faded"])
+async def test_an_entry_is_not_dropped_while_a_use_of_it_is_noted(
+    memory: SqlMemory, monkeypatch: pytest.MonkeyPatch, drop: str
+) -> None:
+    await memory.put(learning("l", confidence=0.11, last_used=START, uses=1))
+    later, execute = START + timedelta(weeks=4), AsyncConnection.execute
+    dropping: list[asyncio.Task[object]] = []
+
+    async def execute_and_drop(
+        self: AsyncConnection, statement: Any, *more: Any, **how: Any
+    ) -> Any:
+        found = await execute(self, statement, *more, **how)
+        if not dropping and "FROM memory" in str(statement):
+            work = memory.forget("l") if drop == "forget" else memory.forget_faded(later)
+            dropping.append(asyncio.create_task(work))
+            await asyncio.wait(dropping, timeout=0.5)
+        return found
+
+    monkeypatch.setattr(AsyncConnection, "execute", execute_and_drop)
+    assert await memory.mark_used(("l",), run="r", at=START) == 1
+    await asyncio.gather(*dropping)
+    assert await memory.list() == []
 
 
 async def test_only_what_runs_wrote_and_time_faded_is_dropped(memory: SqlMemory) -> None:
