@@ -46,7 +46,9 @@ class FileShelf:
         """Make the folder, and delete what killed writers left behind (blocking)."""
         with _translated(self._root, "be opened"):
             unfinished = self._root / UNFINISHED
-            unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # One by one: `parents` would make the upper one with the usual rights.
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            unfinished.mkdir(mode=0o700, exist_ok=True)
             for file in unfinished.iterdir():
                 _drop_stale(file)
 

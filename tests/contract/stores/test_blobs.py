@@ -292,7 +292,8 @@ async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     shelf = FileShelf(tmp_path / "blobs")
     shelf.open()
     await VerifiedBlobStore(shelf, Vault()).put(b"private")
-    modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "blobs").rglob("*")}
+    folder = tmp_path / "blobs"
+    modes = {path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}
     assert modes == {0}
 
 
