@@ -208,7 +208,8 @@ class Database:
     async def _prepare(self) -> None:
         with _Translated(self._dialect, self._place):
             await self._dialect.prepare(self._engine)
-        # Look before writing: an up-to-date store stays readable on a full or read-only disk.
+        # Look before writing: an up-to-date store stays readable on a full disk, and on one that
+        # became read-only while a process has it open. (SQLite could not make the files beside it.)
         async with self.read() as connection:
             if await is_current(connection, self._dialect):
                 return

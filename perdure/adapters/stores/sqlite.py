@@ -183,7 +183,8 @@ class SqliteDialect:
 def _make_private(path: Path) -> None:
     # Goals and replies are private: other users of the machine get no access.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600, exist_ok=True)
+    if not path.exists():  # a disk may be read-only by now
+        path.touch(mode=0o600)
     for end in ("", "-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
         if beside.exists() and beside.stat().st_mode & 0o077:

@@ -3,9 +3,11 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from enclosure import needs_bubblewrap
 
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.budget.journal import Proceed
@@ -17,9 +19,12 @@ WRITERS = 4
 WRITES = 15
 
 
-async def run_program(name: str, *arguments: str) -> tuple[int, str]:
+async def run_program(
+    name: str, *arguments: str, within: Sequence[str | Path] = ()
+) -> tuple[int, str]:
     """Exit status and output; errors of the program stop the test."""
     process = await asyncio.create_subprocess_exec(
+        *within,
         sys.executable,
         PROGRAMS / f"{name}.py",
         *arguments,
@@ -79,3 +84,17 @@ async def test_a_file_that_may_not_grow_is_a_store_error(tmp_path: Path) -> None
     error, counts = output.splitlines()
     assert "cannot be written: File too large. Raise the limit on file size" in error
     assert counts == "1 0"
+
+
+@needs_bubblewrap
+async def test_a_store_in_use_is_read_on_a_disk_that_became_read_only(tmp_path: Path) -> None:
+    stores = await open_stores(tmp_path)
+    try:
+        await stores.records.put_record("r", 1, "{}")
+        read_only = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", tmp_path, tmp_path)
+        _, output = await run_program("read_and_write", str(tmp_path), within=read_only)
+    finally:
+        await stores.close()
+    found, error = output.splitlines()
+    assert found == "['{}']"
+    assert "read-only" in error
