@@ -8,16 +8,9 @@ was spent. It asks first.
 """
 
 import asyncio
-from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import (
-    ActivityError,
-    ApplicationError,
-    ChildWorkflowError,
-    WorkflowAlreadyStartedError,
-)
-from temporalio.workflow import ParentClosePolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from perdure.activities.experiments import NoteExperiment, OpenTrial, SettleTrial
 from perdure.domain.experiments.messages import (
@@ -36,21 +29,15 @@ from perdure.domain.experiments.messages import (
     spent_with,
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
-from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, WORKFLOW_TYPES
-from perdure.domain.foundation.tolerance import read_value
-from perdure.domain.run.messages import Stop
-from perdure.domain.run.result import RunResult
+from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.continue_as_new import AUTO_UPGRADE
 from perdure.workflows.engine.input import Given
-from perdure.workflows.engine.other_workflows import Handle, send
-from perdure.workflows.task_start import INPUTS
+from perdure.workflows.experiment_runs import TrialRuns
 
 # Replaying so many events takes a worker a third of a second, so the history is cut here.
 EVENTS = 2_000
 
-BY = "the experiment"
-LOOK_AGAIN = timedelta(seconds=10)
 # Patches. An experiment that begins again asks what it spent before it starts a trial.
 ASKS_FIRST = "asks-what-was-spent"
 # `resume` takes back a graceful stop; it was overlooked while the end was noted.
@@ -76,7 +63,7 @@ class Experiment(Given):
         self.heard = 0  # signals
         self.first = given.progress.following
         self.running: dict[int, asyncio.Task[None]] = {}
-        self.children: dict[str, Handle] = {}
+        self.runs = TrialRuns(lambda: self.state.stopping == "now")
         self.ended: set[int] = set()
         self.reserved: dict[int, TrialShape] = {}
         self.resumed = False  # since a trial was left open
@@ -158,7 +145,6 @@ class Experiment(Given):
 
     async def _work(self) -> EndReason:
         """Start trials while there are any, and wait for them."""
-        asked: set[str] = set()
         while True:
             if self.unsure and workflow.patched(ASKS_FIRST):
                 self.unsure = False
@@ -166,7 +152,7 @@ class Experiment(Given):
             await self._note_pause()
             self._begin_some()
             if self.state.stopping == "now":
-                await self._ask_to_stop(asked)
+                await self.runs.stop_children()
             if not self.running:
                 reason = self._over()
                 if (self.resumed or reason == "budget") and await self._finds_left():
@@ -177,14 +163,14 @@ class Experiment(Given):
                     continue
                 if self._is_long():
                     self._continue_as_new()
-            seen, stood = self._sight(), set(self.children)
+            seen, stood = self._sight(), set(self.runs.children)
             # A trial may have ended while something above was awaited, so ask for ended ones, and
             # not whether their number changes.
             await workflow.wait_condition(
                 lambda seen=seen, stood=stood: (
                     any(task.done() for task in self.running.values())
                     or self._sight() != seen
-                    or (self.state.stopping == "now" and set(self.children) != stood)
+                    or (self.state.stopping == "now" and set(self.runs.children) != stood)
                 )
             )
             self._collect()
@@ -274,13 +260,15 @@ class Experiment(Given):
                 opened = await self._open(number)
                 if opened.run is None:
                     break
-                await self._run(number, opened)
+                if not await self._run(number, opened):
+                    break
                 settled = await self._settle(number, opened.run)
                 if settled.judge is not None and settled.judge.run is not None:
                     judge = self._shape(number).judge
                     if workflow.patched(HOLDS_JUDGES) and not self._holds_more(number, judge):
                         break
-                    await self._run(number, settled.judge)
+                    if not await self._run(number, settled.judge):
+                        break
                     settled = await self._settle(number, opened.run, judge=settled.judge.run)
                 more = settled.more and self.state.stopping != "now"
                 more = more and self._holds_more(number, self._shape(number))
@@ -302,36 +290,8 @@ class Experiment(Given):
             **activity_options.store_step(self.given.site, summary=f"open trial {number + 1}"),
         )
 
-    async def _run(self, number: int, opened: OpenTrialReport) -> None:
-        """See a run to its end, whatever that is; the store knows how it ended."""
-        while opened.run is not None and opened.input is not None:
-            try:
-                await self._child(opened.run, opened)
-            except WorkflowAlreadyStartedError:
-                # An execution of this experiment that was terminated had started it.
-                await workflow.sleep(LOOK_AGAIN)
-                opened = await self._open(number)
-            else:
-                return
-
-    async def _child(self, run: str, opened: OpenTrialReport) -> None:
-        handle: Handle = await workflow.start_child_workflow(
-            WORKFLOW_TYPES[opened.kind],
-            read_value(INPUTS[opened.kind], opened.input),
-            id=run,
-            task_queue=opened.queue,
-            memo=opened.memo,
-            result_type=RunResult,
-            # A run that is cancelled stops with the best it has; one that is abandoned spends on.
-            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
-        )
-        self.children[run] = handle
-        try:
-            await handle
-        except ChildWorkflowError:
-            pass  # a failed run has a result, and a terminated one has a journal
-        finally:
-            del self.children[run]
+    async def _run(self, number: int, opened: OpenTrialReport) -> bool:
+        return await self.runs.run(opened, lambda: self._open(number))
 
     async def _settle(
         self, number: int, run: str, *, judge: str | None = None
@@ -346,14 +306,6 @@ class Experiment(Given):
             report = report.model_copy(update={"whole": None})
         self.state = spent_with(self.state, report)
         return report
-
-    async def _ask_to_stop(self, asked: set[str]) -> None:
-        """Ask each open run once."""
-        # A copy: a run may end while another is asked.
-        for run, handle in list(self.children.items()):
-            if run not in asked:
-                asked.add(run)
-                await send(handle, "stop", Stop(mode="now", by=BY))
 
     def _collect(self) -> None:
         for number, task in list(self.running.items()):

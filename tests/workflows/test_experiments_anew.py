@@ -1,6 +1,7 @@
 """An experiment that somebody starts again, or resets, spends nothing that it may not spend."""
 
 import uuid
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,9 @@ from installation import Installation
 from started_again import reset_to, start_like
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
+from waiting import eventually
+
+from perdure.domain.experiments.plan import Position, trial_run_id
 
 SPENT = 4 * Decimal("0.0015")
 
@@ -65,3 +69,44 @@ async def test_the_input_of_another_experiment_starts_nothing(lab: Lab) -> None:
     assert isinstance(caught.value.cause, ApplicationError)
     assert f"it is the input of {id}" in caught.value.cause.message
     assert await lab.runs(id) == runs
+
+
+async def test_a_run_that_is_open_elsewhere_is_looked_at_ever_more_rarely(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, longest = timedelta(milliseconds=40), timedelta(milliseconds=200)
+    monkeypatch.setattr("perdure.workflows.experiment_runs.LOOK_AGAIN", first)
+    monkeypatch.setattr("perdure.workflows.experiment_runs.LONGEST_PAUSE", longest)
+    id, run = await _with_a_run_elsewhere(lab)
+    await eventually(lambda: _pauses(lab, id, at_least=5))
+    assert await _pauses(lab, id, at_least=5) == [40, 80, 160, 200, 200]
+    await lab.site.handle(run).terminate()
+    assert (await lab.ended(id)).reason == "completed"
+    assert (await lab.trials(id))[0].tries[0].run == run
+
+
+async def _with_a_run_elsewhere(lab: Lab) -> tuple[str, str]:
+    """An experiment whose only run is open already, on a queue without a worker."""
+    id = f"exp-open-{uuid.uuid4().hex[:6]}"
+    run = trial_run_id(id, Position(arm="a", entry=0, repeat=0), 0)
+    await lab.site.client.start_workflow("Nobodys", id=run, task_queue="nobodys")
+    return await lab.start(id, "a", arms={"a": {}}), run
+
+
+async def test_stop_now_does_not_wait_for_a_run_that_is_open_elsewhere(lab: Lab) -> None:
+    id, run = await _with_a_run_elsewhere(lab)
+    await eventually(lambda: _pauses(lab, id, at_least=1))
+    await lab.experiments.stop(id, now=True)
+    assert (await lab.ended(id)).reason == "stopped"
+    assert not await lab.trials(id)
+    await lab.site.handle(run).terminate()
+    await lab.experiments.resume(id)
+    assert (await lab.ended(id)).reason == "completed"
+
+
+async def _pauses(lab: Lab, id: str, *, at_least: int) -> list[int]:
+    """How long it waited before each look, in milliseconds."""
+    history = await lab.site.handle(id).fetch_history()
+    timers = [event.timer_started_event_attributes for event in history.events]
+    pauses = [one.start_to_fire_timeout.ToMilliseconds() for one in timers if one.timer_id]
+    return pauses[:at_least] if len(pauses) >= at_least else []
