@@ -28,7 +28,7 @@ from perdure.domain.experiments.messages import (
 from perdure.domain.experiments.plan import Entry, Plan, trial_run_id, trial_task
 from perdure.domain.experiments.store import ExperimentStore, StoredExperiment
 from perdure.domain.experiments.trials import Trial, Try, another_try, try_of
-from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.foundation.retry_policies import CHECK_S
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import BlobStore, CheckRunner, RecordStore
@@ -67,7 +67,7 @@ class OpenTrial:
             return OpenTrialReport(run=made[-1].run)
         entry = await self._store.entry(step.experiment, position.entry)
         if entry is None:
-            raise StoreError(f"The input {position.entry + 1} of {step.experiment} is not there.")
+            raise NotFound(f"The input {position.entry + 1} of {step.experiment} is not there.")
         task = trial_task(plan.arm(position.arm), entry, label=step.experiment)
         run = trial_run_id(step.experiment, position, len(made))
         return await self._opening.open(run, task, experiment=step.experiment)
@@ -121,7 +121,7 @@ class SettleTrial:
         if plan.scoring.held_out and output is not None and not one.failed:
             entry = await self._store.entry(step.experiment, position.entry)
             if entry is None:
-                raise StoreError(f"The input {position.entry + 1} is not there.")
+                raise NotFound(f"The input {position.entry + 1} of {step.experiment} is not there.")
             if plan.scoring.by != "judge":
                 one = await self._scored(plan, entry, one, output)
             elif step.judge is None and judging.is_asked_about(one):
@@ -232,7 +232,10 @@ class NoteExperiment:
         # Known costs beside unknown ones too, as where an experiment is started again.
         known = progress_of(await self._store.trials(step.experiment))
         return StoredSpend(
-            usd=known.spent_usd, tokens=known.spent_tokens, following=known.following
+            usd=known.spent_usd,
+            tokens=known.spent_tokens,
+            following=known.following,
+            trials=(await found(self._store, step.experiment)).trials if step.counts else None,
         )
 
 

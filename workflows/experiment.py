@@ -48,6 +48,8 @@ HOLDS_JUDGES = "holds-judges"
 STORED_TOKENS = "stored-tokens-without-price"
 # The store knows which trials are left, those behind and those ahead.
 LOOKS_FOR_LEFT = "looks-for-trials-that-are-left"
+# A signal that spoke of more trials than there are inputs for was believed.
+COUNTS_TRIALS = "counts-trials"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -58,7 +60,7 @@ class Experiment(Given):
     def __init__(self, given: ExperimentInput) -> None:
         self.given = given
         self.state = given.progress
-        self.trials = given.trials
+        self.trials = self.counted = given.trials
         self.budget = given.budget
         self.heard = 0  # signals
         self.first = given.progress.following
@@ -149,6 +151,7 @@ class Experiment(Given):
             if self.unsure and workflow.patched(ASKS_FIRST):
                 self.unsure = False
                 await self._note(self.noted)
+            await self._count_trials()
             await self._note_pause()
             self._begin_some()
             if self.state.stopping == "now":
@@ -174,6 +177,19 @@ class Experiment(Given):
                 )
             )
             self._collect()
+
+    async def _count_trials(self) -> None:
+        """Believe no signal that speaks of more trials than there are inputs for."""
+        while self.trials > self.counted and workflow.patched(COUNTS_TRIALS):
+            told = self.trials
+            stored = await self._note(self.noted, counts=True)
+            if stored is None or stored.trials is None:  # a worker of an older version counts none
+                self.counted = told
+                continue
+            self.counted = stored.trials
+            # What arrived meanwhile may be newer than what was counted.
+            if self.trials == told:
+                self.trials = min(told, stored.trials)
 
     async def _finds_left(self) -> bool:
         """Go to the first trial that has not ended; False where it is the one that does not fit."""
@@ -325,10 +341,14 @@ class Experiment(Given):
             f"${self.state.spent_usd:f}"
         )
 
-    async def _note(self, state: ExperimentState, reason: EndReason = "") -> StoredSpend | None:
+    async def _note(
+        self, state: ExperimentState, reason: EndReason = "", *, counts: bool = False
+    ) -> StoredSpend | None:
         spent = await workflow.execute_activity_method(
             NoteExperiment.note_experiment,
-            NoteExperimentRequest(experiment=self.given.id, state=state, reason=reason),
+            NoteExperimentRequest(
+                experiment=self.given.id, state=state, reason=reason, counts=counts
+            ),
             **activity_options.store_step(self.given.site, summary=f"the experiment is {state}"),
         )
         if spent is not None:

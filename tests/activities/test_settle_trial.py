@@ -127,6 +127,8 @@ async def test_a_note_tells_known_costs_beside_unknown_ones_and_what_is_left(
     step = NoteExperimentRequest(experiment="e", state="running")
     told = await ActivityEnvironment().run(note, step)
     assert told == StoredSpend(usd=Decimal("3.75"), tokens=21, following=1)
+    counted = await ActivityEnvironment().run(note, step.model_copy(update={"counts": True}))
+    assert counted == StoredSpend(usd=Decimal("3.75"), tokens=21, following=1, trials=1)
 
 
 class Opened:

@@ -161,7 +161,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "failing_for_s": 0.0,
         },
         "NotifyReport": {"delivered": False},
-        "NoteExperimentRequest": {"experiment": "required", "state": "required", "reason": ""},
+        "NoteExperimentRequest": {
+            "experiment": "required",
+            "state": "required",
+            "reason": "",
+            "counts": False,
+        },
         "NotifyRequest": {
             "run": "required",
             "gate": "required",
@@ -290,7 +295,12 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
         "StageSetup": {"system": "required", "grant": "required", "extra": {}},
         "StageTools": {"level": "required", "allow": None},
         "StructuredReport": {"call": "required", "problems": [], "usable": False},
-        "StoredSpend": {"usd": "required", "tokens": "required", "following": None},
+        "StoredSpend": {
+            "usd": "required",
+            "tokens": "required",
+            "following": None,
+            "trials": None,
+        },
         "TakeOverReport": {
             "ended": None,
             "booked": {

@@ -105,6 +105,17 @@ async def test_tokens_that_are_spent_can_be_raised(lab: Lab) -> None:
     assert (await lab.ended(id)).reason == "completed"
 
 
+@pytest.mark.parametrize(
+    ("name", "says"), [("extend", 1_000), ("resume", {"trials": 1_000})], ids=["extend", "resume"]
+)
+async def test_trials_without_inputs_are_not_believed(lab: Lab, name: str, says: object) -> None:
+    id = await lab.start(f"exp-too-many-{name}", *"ab", arms=ONE_ARM, parallel=1, script=SLOW)
+    await lab.site.handle(id).signal(name, says)
+    await _extend(lab, id, "c")
+    status = await lab.ended(id)
+    assert (status.reason, status.ended, status.trials) == ("completed", 3, 3)
+
+
 async def test_resume_takes_back_a_stop_that_waits_for_open_runs(lab: Lab) -> None:
     id = await lab.start("exp-back", *"abc", arms=ONE_ARM, parallel=1, script=SLOW)
     await eventually(lambda: _one_runs(lab, id))

@@ -146,12 +146,14 @@ class Resumption(ExperimentBudget):
 class StoredSpend(ActivityMessage):
     """What all kept runs of an experiment spent; `usd` is None where a price is unknown.
 
-    `following` is the first trial that has not ended, where that was looked up.
+    `following` is the first trial that has not ended, and `trials` how many its inputs make, where
+    that was looked up.
     """
 
     usd: Decimal | None
     tokens: int
     following: int | None = None
+    trials: int | None = None
 
     def known(self, before: Progress) -> Progress:
         """The progress with at least this spend: what is in the store was spent."""
@@ -216,11 +218,12 @@ def spent_with(before: Progress, run: SettleTrialReport) -> Progress:
 
 
 class NoteExperimentRequest(ActivityMessage):
-    """Keep how an experiment stands."""
+    """Keep how an experiment stands; with `counts`, say how many trials its inputs make."""
 
     experiment: str
     state: Literal["running", "paused", "ended"]
     reason: EndReason = ""
+    counts: bool = False
 
 
 class ExperimentEnded(FrozenModel):
