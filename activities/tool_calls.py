@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from perdure.activities.support.error_mapping import translated
+from perdure.activities.support.error_mapping import EFFECT_UNCERTAIN, refuse_again, translated
 from perdure.activities.support.heartbeat import (
     Finished,
     Interrupted,
@@ -140,9 +140,6 @@ class CheckCall:
         )
 
 
-EFFECT_UNCERTAIN = "effect_uncertain"
-
-
 @dataclass(frozen=True, kw_only=True)
 class CallTool:
     """Runs tools. Arguments come from the transcript, never through the history."""
@@ -157,6 +154,7 @@ class CallTool:
     @translated
     async def call_tool(self, step: ToolCallRequest) -> ToolCallReport:
         """Run the tool call; a failing tool is a result for the model, not an error."""
+        refuse_again()
         watch = Stopwatch()
         envelope, grant = await self.calls.find(step)
         await self.calls.require_folder(step)

@@ -20,6 +20,7 @@ from perdure.activities.support.heartbeat import (
     caught,
     given_up_by_server,
     heartbeats,
+    stopped_by_server,
 )
 from perdure.domain.foundation.errors import (
     InvalidInput,
@@ -42,6 +43,8 @@ R = TypeVar("R")
 MESSAGE_LIMIT = 2_000
 WORKER_SHUTDOWN = "worker_shutdown"
 TIMED_OUT = "timeout"
+EFFECT_UNCERTAIN = "effect_uncertain"
+STOPPED = "it was paused or reset at the server while it ran"
 GIVEN_UP = (
     "the server no longer waits for this attempt: its run was reset, ended or deleted there, or "
     "its heartbeats did not arrive in time"
@@ -70,6 +73,9 @@ def translated(
                 raise _shut_down() from None
             if given_up_by_server():
                 raise _quiet(GIVEN_UP, "given_up") from None
+            # The server makes another attempt of it, whatever its policy allows.
+            if stopped_by_server() and _runs_once():
+                raise _quiet(STOPPED, EFFECT_UNCERTAIN, non_retryable=True) from None
             raise
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
@@ -79,6 +85,19 @@ def translated(
             raise unreadable(error) from error
 
     return run
+
+
+def refuse_again() -> None:
+    """End a step that may run once and has begun before, as one that was paused at the server."""
+    info = activity.info()
+    # A reset counts attempts anew and leaves heartbeats.
+    if _runs_once() and (info.attempt > 1 or info.heartbeat_details):
+        raise _quiet("an attempt of it ran before", EFFECT_UNCERTAIN, non_retryable=True)
+
+
+def _runs_once() -> bool:
+    policy = activity.info().retry_policy
+    return policy is not None and policy.maximum_attempts == 1
 
 
 def _all_there(given: Sequence[object]) -> None:

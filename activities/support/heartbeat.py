@@ -103,6 +103,12 @@ def cancelled_by_shutdown() -> bool:
     return details is not None and details.worker_shutdown
 
 
+def stopped_by_server() -> bool:
+    """Whether somebody paused or reset the running activity at the server."""
+    details = activity.cancellation_details()
+    return details is not None and (details.paused or details.reset)
+
+
 def given_up_by_server() -> bool:
     """Whether the server has said that it no longer waits for this attempt."""
     details = activity.cancellation_details()

@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -71,7 +73,9 @@ async def _request(
     )
 
 
-async def _call(stores: Stores, step: ToolCallRequest) -> ToolCallReport:
+async def _call(
+    stores: Stores, step: ToolCallRequest, environment: ActivityEnvironment | None = None
+) -> ToolCallReport:
     """One attempt, by a worker that has just been started."""
     workspaces = LocalWorkspaces(Path("/nowhere"), stores.blobs)
     activity = CallTool(
@@ -82,7 +86,7 @@ async def _call(stores: Stores, step: ToolCallRequest) -> ToolCallReport:
         host=LocalToolHost(kept_tools(stores)),
         workspaces=workspaces,
     )
-    report = await ActivityEnvironment().run(activity.call_tool, step)
+    report = await (environment or ActivityEnvironment()).run(activity.call_tool, step)
     assert report.outcome == "ok"
     return report
 
@@ -193,6 +197,32 @@ async def test_a_result_that_no_store_takes_leaves_its_effect_uncertain(
         await _call(stores, step)
     assert refused.value.type == "effect_uncertain"
     assert len(await stores.todos.todos(reach=REACH)) == 2
+
+
+@pytest.mark.parametrize(
+    ("attempt", "beaten", "most", "runs"),
+    [(1, [], 1, True), (2, [], 1, False), (1, [None, 1], 1, False), (2, [None, 1], 5, True)],
+    ids=["the first", "after a pause", "after a pause and a reset", "of a tool that is repeated"],
+)
+async def test_a_call_that_may_run_once_does_not_begin_again(
+    stores: Stores, attempt: int, beaten: list[object], most: int, runs: bool
+) -> None:
+    """The server hands a step that was paused out again, whatever its policy allows."""
+    step = await _request(stores, TODO, stage="coder")
+    environment = ActivityEnvironment()
+    environment.info = replace(
+        environment.info,
+        attempt=attempt,
+        heartbeat_details=beaten,
+        retry_policy=RetryPolicy(maximum_attempts=most),
+    )
+    if runs:
+        await _call(stores, step, environment)
+    else:
+        with pytest.raises(ApplicationError) as refused:
+            await _call(stores, step, environment)
+        assert (refused.value.type, refused.value.non_retryable) == ("effect_uncertain", True)
+    assert bool(await stores.todos.todos(reach=REACH)) == runs
 
 
 @pytest.mark.parametrize("fault", [None, "the folder is gone", "the disk fails", "the store"])

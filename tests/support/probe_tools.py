@@ -162,3 +162,15 @@ async def hang() -> str:
     """Take very long."""
     await asyncio.Event().wait()
     return "unreachable"
+
+
+@tool(name="probe.once", access="execute", timeout_s=60)
+async def once(context: ToolContext, text: str) -> str:
+    """Have an effect, and take very long after it.
+
+    Args:
+        text: the effect.
+    """
+    _note(context, text)
+    await asyncio.Event().wait()
+    return "unreachable"

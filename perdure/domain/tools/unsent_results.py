@@ -12,6 +12,8 @@ NOT_ENCODED_WORDS = ("is not JSON serializable", "has no known converter")
 # How the Python SDK encodes a result: a traceback with this line begins behind the activity, also
 # if a converter of the user's own failed with an error of its own.
 ENCODING_LINE = "data_converter.encode([result])"
+# How SDKs end an activity that somebody paused or reset at the server while it ran.
+STOPPED_TYPES = frozenset({"ActivityPause", "ActivityReset"})
 
 
 def why_unsent(kind: str, message: str, trace: str) -> str | None:
@@ -25,6 +27,8 @@ def why_unsent(kind: str, message: str, trace: str) -> str | None:
         message: what the error says.
         trace: the traceback of its worker, if it sent one.
     """
+    if kind in STOPPED_TYPES:
+        return "it was paused or reset at the server, and ended before it gave a result"
     if kind in TOO_LARGE_TYPES or any(words in message for words in TOO_LARGE_WORDS):
         return (
             "its result is larger than Temporal takes (usually 2 MB or 4 MB). Ask it for less, if "

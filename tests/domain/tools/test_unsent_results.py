@@ -29,6 +29,13 @@ def test_a_result_that_did_not_arrive(kind: str, message: str, trace: str, told:
     assert "has to return" in why
 
 
+@pytest.mark.parametrize("kind", ["ActivityPause", "ActivityReset"])
+def test_an_activity_that_was_stopped_at_the_server(kind: str) -> None:
+    why = why_unsent(kind, "Unhandled activity cancel error produced by activity pause", "")
+    assert why is not None
+    assert "paused or reset" in why
+
+
 @pytest.mark.parametrize(
     ("kind", "message", "trace"),
     [("Empty", "nothing to charge for", ""), ("ValueError", "no card", WORKING)],
