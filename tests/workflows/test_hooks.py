@@ -23,10 +23,13 @@ from refining import (
 )
 from teams import APPROVED, says, task
 from teams import script as team_script
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.activities.hooks import RunHook
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.run.hooks import HookRequest
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.spec import Timing
 from perdure.domain.specs import RUN_SPEC
@@ -133,7 +136,17 @@ async def test_nothing_is_told_twice_across_continue_as_new(
 
 
 @pytest.mark.long
-async def test_a_run_that_is_stopped_tells_its_end(bare: Installation, ledger: Path) -> None:
+async def test_a_run_that_is_stopped_tells_its_end_also_if_its_worker_is_stopped(
+    bare: Installation, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts, ends = RunHook._facts, ["worker_shutdown"]
+
+    async def stopped(self: RunHook, step: HookRequest) -> object:
+        if step.result is not None and ends:
+            raise ApplicationError("the worker stops", type=ends.pop(), non_retryable=True)
+        return await facts(self, step)
+
+    monkeypatch.setattr(RunHook, "_facts", stopped)
     hooks = {"on_iteration": ["probe.tell"], "on_end": ["probe.bury"]}
     replies = [{"text": draft(0.5)}, {"text": draft(1.0), "delay_s": 600}]
     async with bare.worker(plugins=PROBES):

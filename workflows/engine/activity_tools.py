@@ -20,6 +20,7 @@ from perdure.domain.tools.definitions import ActivityTarget
 from perdure.domain.tools.unsent_results import why_unsent
 from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.lost_worker_retries import is_owed
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 
@@ -82,7 +83,9 @@ class ActivityTools:
         self, call: RequestedCall, outcome: ToolOutcome, value: JsonValue, seconds: float
     ) -> Ended:
         """Store the only trace of an effect, also of a run that is being stopped."""
+        made = 0
         while True:
+            made += 1
             activity_id = self.run.next_activity_id()
             handle = workflow.start_activity_method(
                 CallTool.keep_result,
@@ -100,7 +103,7 @@ class ActivityTools:
             )
             if isinstance(kept, Completed):
                 return kept
-            if not kept.stopped or self.run.interruption is not None:
+            if not kept.stopped or not is_owed(self.run, made):
                 # The activity has run: an error would make the model call it again.
                 return StepFailed(activity_id, EFFECT_UNCERTAIN, kept.message)
 

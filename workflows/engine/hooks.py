@@ -22,6 +22,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.turns.records import IterationRecord
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.lost_worker_retries import is_owed
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 
@@ -128,7 +129,9 @@ class HookSteps:
     ) -> Completed[HookReport] | StepFailed:
         """Call a hook, again if its worker was stopped on purpose."""
         # Not `LostWorkerRetries`, which asks a person in the end: a hook is not worth that.
+        made = 0
         while True:
+            made += 1
             activity_id = self.run.next_activity_id()
             handle = workflow.start_activity_method(
                 RunHook.run_hook,
@@ -142,5 +145,5 @@ class HookSteps:
             ended = await self.steps.await_step(
                 handle, activity_id=activity_id, patience=use.timeout_s
             )
-            if isinstance(ended, Completed) or not ended.stopped or self.run.interruption:
+            if isinstance(ended, Completed) or not ended.stopped or not is_owed(self.run, made):
                 return ended

@@ -25,6 +25,13 @@ R = TypeVar("R")
 OwnerT = TypeVar("OwnerT")
 RequestT = TypeVar("RequestT")
 MOVED = "made anew on another host, from the newest snapshot"
+# Patch: what a run owes at its end was lost if its worker was stopped meanwhile.
+OWES = "what a run owes at its end outlasts stopped workers"
+
+
+def is_owed(run: AnyRun, made: int) -> bool:
+    """Whether to make a step again that a run waits for in spite of its end, after so many."""
+    return run.interruption is None or (made < LOST_WORKERS and workflow.patched(OWES))
 
 
 class LostWorkerRetries:
@@ -50,7 +57,9 @@ class LostWorkerRetries:
             what: names it in the question.
             patience: as for `await_step`.
         """
+        made = 0
         while True:
+            made += 1
             activity_id = self.run.next_activity_id()
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
@@ -58,7 +67,7 @@ class LostWorkerRetries:
                 self._unheard.pop(what, None)
                 self._unread.pop(what, None)
                 return ended
-            if not await self.goes_on_after(ended, what, patience=patience):
+            if not await self.goes_on_after(ended, what, patience=patience, made=made):
                 return ended
 
     async def workspace_step(
@@ -94,26 +103,32 @@ class LostWorkerRetries:
             patience=patience,
         )
 
-    async def goes_on_after(self, lost: StepFailed, what: str, *, patience: float = 0.0) -> bool:
+    async def goes_on_after(
+        self, lost: StepFailed, what: str, *, patience: float = 0.0, made: int = 1
+    ) -> bool:
         """Whether to run a step again that was lost or not taken.
 
         Always if its worker was stopped on purpose, or the working folder was found again. A few
-        times if somebody completed it by hand with what is no report.
+        times if somebody completed it by hand with what is no report. A step with `patience` was
+        `made` so often, and is made again in spite of an interruption.
         """
         if lost.not_taken:
             return await self._folder_found(lost, patience)
         if lost.unreadable:
             self._unread[what] = self._unread.get(what, 0) + 1
-            return self._unread[what] < UNREAD_TRIES and self.run.interruption is None
+            return self._unread[what] < UNREAD_TRIES and self._goes_on(patience, made)
         # A deployment stops workers on purpose. Counting that would let a busy week of releases
         # open a gate.
         if lost.stopped:
-            return self.run.interruption is None
+            return self._goes_on(patience, made)
         if lost.unheard and self._unheard.get(what, 1) < UNHEARD_ROUNDS:
             self._unheard[what] = self._unheard.get(what, 1) + 1
-            return self.run.interruption is None
+            return self._goes_on(patience, made)
         self._unheard.pop(what, None)
         return await self.wanted_again(what)
+
+    def _goes_on(self, patience: float, made: int) -> bool:
+        return is_owed(self.run, made) if patience else self.run.interruption is None
 
     async def _folder_found(self, lost: StepFailed, patience: float) -> bool:
         """Find out where the working folder is: where it was, or on another host from now on."""

@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
-from perdure.domain.foundation.retry_policies import UNHEARD_ROUNDS
+from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
 from perdure.domain.run.control import Control
 from perdure.domain.run.gate_lifecycle import open_gate
 from perdure.domain.run.gates import Gate, GateAnswer, GateKind
@@ -32,6 +32,7 @@ REFUSED = StepFailed("s1", "invalid_input", "no such tool")
 NOT_TAKEN = StepFailed("s1", "not_taken", "nobody took it")
 GONE = StepFailed("s1", "folder_gone", "it is not there")
 UNHEARD = StepFailed("s1", "worker_lost", "the worker was lost", unheard=True)
+UNREAD = StepFailed("s1", "unreadable_result", "found nothing")
 DONE = Completed("report")
 
 
@@ -61,12 +62,13 @@ class FakeSteps:
     """A runner of steps that plays one end after the other."""
 
     ends: list[Completed[str] | StepFailed]
+    patience: float = 3.0
 
     async def await_step(
         self, handle: object, *, activity_id: str, patience: float
     ) -> Completed[str] | StepFailed:
         assert handle == f"started {activity_id}"
-        assert patience == 3.0
+        assert patience == self.patience
         return self.ends.pop(0)
 
 
@@ -126,10 +128,11 @@ async def play(
     answers: tuple[str | None, ...] = (),
     interruption: str | None = None,
     folder: "FakeFolder | None" = None,
+    patience: float = 3.0,
 ) -> Played:
     run = FakeRun(interruption=interruption)
     people = FakePeople(run, list(answers))
-    steps = FakeSteps(list(ends))
+    steps = FakeSteps(list(ends), patience)
     folder = folder or FakeFolder()
     part = LostWorkerRetries(
         cast("AnyRun", run),
@@ -142,7 +145,7 @@ async def play(
         return f"started {step}"
 
     ended = await part.outlasting(
-        cast("Callable[[str], ActivityHandle[str]]", start), what="fs.read", patience=3.0
+        cast("Callable[[str], ActivityHandle[str]]", start), what="fs.read", patience=patience
     )
     assert not steps.ends
     return Played(ended, run, people.asked)
@@ -163,9 +166,26 @@ async def test_a_worker_that_was_stopped_on_purpose_asks_nobody() -> None:
     assert (played.ended, played.run.ids, played.asked) == (DONE, ["s1", "s2", "s3"], [])
 
 
-async def test_a_run_that_must_end_makes_no_step_again() -> None:
-    played = await play(SHUT_DOWN, interruption="stop")
-    assert (played.ended, played.run.ids) == (SHUT_DOWN, ["s1"])
+@pytest.mark.parametrize("lost", [SHUT_DOWN, UNHEARD, UNREAD], ids=lambda lost: lost.code)
+async def test_a_run_that_must_end_makes_no_step_again_but_what_it_owes(
+    monkeypatch: pytest.MonkeyPatch, lost: StepFailed
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    played = await play(lost, interruption="stop", patience=0.0)
+    assert (played.ended, played.run.ids) == (lost, ["s1"])
+    owed = await play(lost, DONE, interruption="stop")
+    assert (owed.ended, owed.run.ids) == (DONE, ["s1", "s2"])
+
+
+@pytest.mark.parametrize(
+    ("known", "made"), [(True, LOST_WORKERS), (False, 1)], ids=["now", "as before this version"]
+)
+async def test_what_a_run_owes_is_not_made_for_ever(
+    monkeypatch: pytest.MonkeyPatch, known: bool, made: int
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: known)
+    played = await play(*[SHUT_DOWN] * made, interruption="stop")
+    assert (played.ended, len(played.run.ids)) == (SHUT_DOWN, made)
 
 
 @pytest.mark.parametrize(
