@@ -2,14 +2,17 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 from agent_runs import answer, call, calls, results, script, task
+from holding import HELD, Holding
 from installation import Installation
 from stages import open_gate
 from waiting import eventually
 
+from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import Pause, Resume, Stop
 from perdure.domain.turns.tool_questions import SHOWN_CHARACTERS
 from perdure.interfaces.run_tree import gate_in_full
@@ -122,6 +125,32 @@ async def test_an_approved_call_that_a_stop_held_back_did_not_run(
     assert result.outcome == "stopped"
     (block,) = await results(site, result)
     assert (block.outcome, block.text) == ("interrupted", "not run: the run was stopped")
+
+
+@pytest.mark.parametrize("how", ["update", "signal"])
+async def test_no_answer_is_taken_once_the_run_is_stopping(
+    site: Installation, holding: Holding, how: str
+) -> None:
+    """The gate is open until the end, and the model still writes its closing text."""
+    asked = call("fs.write", path="a.txt", content="x", expected_hash=NEW)
+    run = await site.start(task(tools=ASKING), script(calls(asked), {**DONE, "delay_s": HELD}))
+    gate = await open_gate(site, run)
+    await site.gateway.verb(run, Stop())
+    await holding.begun()
+    if how == "update":
+        with pytest.raises(NotAllowed, match="the run is stopping"):
+            await answer(site, run, gate, "approve")
+    else:
+        await site.handle(run).signal("approve", gate.name)
+        await eventually(lambda: _notes(site, run))
+        assert "the run is stopping" in (await _notes(site, run))[0]
+    holding.release()
+    (block,) = await results(site, await site.gateway.result(run))
+    assert block.outcome == "interrupted"
+
+
+async def _notes(site: Installation, run: str) -> Sequence[str]:
+    return (await site.status(run)).refused
 
 
 async def test_answers_to_many_calls_count_however_early_they_come(site: Installation) -> None:

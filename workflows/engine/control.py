@@ -19,6 +19,7 @@ from perdure.domain.run.amend_spec import (
     late_refusal,
     raise_refusal,
     share_refusal,
+    unheard_refusal,
 )
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
@@ -44,6 +45,8 @@ RAISE_NEEDS_ROOM = "raise needs room"
 SHARES_STAY = "shares stay"
 # More wall time was accepted between the deadline and the end, without effect.
 NO_TIME_AFTER_THE_END = "no time after the deadline"
+# An answer was taken between a stop, or the deadline, and the end, without effect.
+NO_ANSWER_AT_THE_END = "no answer after a stop"
 # An amendment could cut a loop loose from the agent that started it.
 BELONGING_STAYS = "whose agent started a loop stays"
 # `amend` was answered before the store had it, and of two clients the slower one overwrote it.
@@ -83,6 +86,7 @@ class Control:
             or self._raises_nothing(message)
             or self._exceeds_share(message)
             or self._comes_too_late(message)
+            or self._is_unheard(message)
             or belonging_refusal(message)
         )
         if why is not None:
@@ -161,6 +165,8 @@ class Control:
             why = told if workflow.patched(SHARES_STAY) else None
         if why is None and (told := self._comes_too_late(message)):
             why = told if workflow.patched(NO_TIME_AFTER_THE_END) else None
+        if why is None and (told := self._is_unheard(message)):
+            why = told if workflow.patched(NO_ANSWER_AT_THE_END) else None
         if why is None and (told := belonging_refusal(message)):
             why = told if workflow.patched(BELONGING_STAYS) else None
         if why is not None:
@@ -202,6 +208,12 @@ class Control:
 
     def _comes_too_late(self, message: AnyMessage) -> str | None:
         return late_refusal(message, deadline_passed=self.run.deadline_passed)
+
+    def _is_unheard(self, message: AnyMessage) -> str | None:
+        if self.questions.meant_by(message):
+            return None  # a run below may go on
+        control, passed = self.run.state.control, self.run.deadline_passed
+        return unheard_refusal(control, message, deadline_passed=passed)
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         if self.questions.meant_by(message):

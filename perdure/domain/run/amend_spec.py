@@ -138,6 +138,15 @@ def share_refusal(
     return beyond_share(budget.limits, message.budget, share=share, parent=parent)
 
 
+def unheard_refusal(state: Control, message: AnyMessage, *, deadline_passed: bool) -> str | None:
+    """Why an answer comes too late for a run that has to end; None for all else."""
+    if not isinstance(message, Answer):
+        return None
+    if state.stop is not None:
+        return "the run is stopping, and waits for no answer"
+    return "the time limit has passed, and the run waits for no answer" if deadline_passed else None
+
+
 def late_refusal(message: AnyMessage, *, deadline_passed: bool) -> str | None:
     """Why more time comes too late for a run whose time limit has passed; None for all else."""
     if not deadline_passed or not isinstance(message, Amend) or not message.budget:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import control as rules
-from perdure.domain.run.amend_spec import raise_refusal
+from perdure.domain.run.amend_spec import raise_refusal, unheard_refusal
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
 from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
 from perdure.domain.run.gates import END, Gate, GateKind
@@ -377,3 +377,20 @@ def test_refused_signals_are_noted_and_bounded():
         rules.note_refused(state, "pause", str(number))
     assert len(state.refused_signals) == NOTES_KEPT
     assert state.refused_signals[-1] == f"pause: {NOTES_KEPT + 4}"
+
+
+@pytest.mark.parametrize(
+    ("state", "deadline_passed", "message", "why"),
+    [
+        (asked(), False, Answer(gate="g1", choice="yes"), None),
+        (asked(stop="graceful"), False, Answer(gate="g1", choice="yes"), "the run is stopping"),
+        (asked(), True, Answer(gate="g1", choice="yes"), "the time limit has passed"),
+        (asked(stop="graceful"), True, AddInput(text="hi"), None),
+    ],
+)
+def test_no_answer_is_taken_that_nobody_reads(
+    state: Control, deadline_passed: bool, message: AnyMessage, why: str | None
+) -> None:
+    refused = unheard_refusal(state, message, deadline_passed=deadline_passed)
+    assert (refused or "").startswith(why or "")
+    assert (refused is None) == (why is None)
