@@ -204,3 +204,33 @@ async def test_the_same_work_is_done_again_when_people_said_more(site: Installat
     await site.gateway.verb(run, Answer(gate=gate.id, text="See there.", by="ann"))
     result = await site.gateway.result(run)
     assert (result.outcome, len(result.spend.by_child)) == ("accepted", 2)
+
+
+async def test_nobody_is_asked_for_what_only_reviews_side_by_side_hold(
+    site: Installation, holding: Holding
+) -> None:
+    """The first review may use all that is left, and the second fits once it has ended."""
+    given = delegation(
+        delegation={"critique": {"enabled": True}},
+        budget={"tokens": 40_000, "on_exhausted": "ask"},
+        models={"settings": {"critic": {"max_output_tokens": 40_000}}},
+    )
+    review = {"when": {"role": "critic"}, "json": {"score": 0.9, "defects": []}}
+    replies = (
+        delegates("w1", "w2", acceptance="of steel"),
+        works("w1"), works("w2"),
+        {**review, "delay_s": HELD}, review,
+        completes(),
+    )  # fmt: skip
+    run = await site.start(given, script(*replies, max_output=100_000))
+    await holding.begun()
+    assert not (await site.status(run)).gates
+    holding.release()
+    result = await site.gateway.result(run)
+    assert (result.outcome, len(result.iterations)) == ("accepted", 2)
+    assert len(await _reviews(site, run)) == 2
+
+
+async def _reviews(site: Installation, run: str) -> list[str]:
+    rows = await site.parts.stores.journal.tree(root=run, run=run)
+    return [row.role for row in rows if row.role == "critic"]

@@ -1,6 +1,5 @@
 """One iteration's work: brief the workers, run them, read, review and merge their results."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -68,6 +67,7 @@ class WorkerRuns:
     ) -> None:
         self.run = run
         self.retries = engine.retries
+        self.beside = engine.models.beside
         self.children = ChildRuns(engine)
         self.orders = WorkerInputs(run, engine)
         self.skills = skills
@@ -315,7 +315,7 @@ class WorkerRuns:
 
     async def _reviewed_pieces(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
         """Review results that have acceptance criteria; send critical defects back."""
-        current = list(await asyncio.gather(*(self._critique_piece(piece) for piece in pieces)))
+        current = await self._critiqued(pieces)
         settings = self.run.spec.delegation.critique
         for repairs in range(settings.repairs):
             places = [
@@ -349,11 +349,14 @@ class WorkerRuns:
             (piece, repair_text(piece.critique)) for piece in pieces if piece.critique is not None
         ]
         again = await self._again(told, suffix="_repair")
-        again = list(await asyncio.gather(*(self._critique_piece(piece) for piece in again)))
+        again = await self._critiqued(again)
         return [
             in_place_of(before, after) if is_better(before, after) else before
             for before, after in zip(pieces, again, strict=True)
         ]
+
+    async def _critiqued(self, pieces: Sequence[WorkItem]) -> list[WorkItem]:
+        return await self.beside.all_of([self._critique_piece(piece) for piece in pieces])
 
     async def _critique_piece(self, piece: WorkItem) -> WorkItem:
         """Ask the reviewer about a result; without an opinion the result stays as it is."""

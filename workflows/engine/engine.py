@@ -1,5 +1,6 @@
 """The engine of a run: the parts that all loops share, wired together."""
 
+from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
 from perdure.workflows.engine.control import Control
 from perdure.workflows.engine.fitting import CallBounds, Fitting
@@ -60,6 +61,7 @@ class Engine:
             limits=self.limits,
             selection=self.selection,
             fitting=self.fitting,
+            beside=CallsBeside(run),
         )
         self.snapshots = Snapshots(run, self.retries)
         self.setup = Setup(

@@ -4,7 +4,6 @@ Whatever happens to the activity, its spend is settled: from its report, from th
 failure, or from the journal.
 """
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
@@ -27,6 +26,7 @@ from perdure.domain.run.iteration_record import Carrier, thin
 from perdure.domain.turns import compaction
 from perdure.domain.turns.failover import OVERFLOW_CODE, left_behind, next_model, unpriced
 from perdure.workflows.engine import activity_options
+from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
@@ -69,6 +69,7 @@ class ModelCaller:
     limits: LimitQuestions
     selection: ModelSelection[AnyRun]
     fitting: Fitting
+    beside: CallsBeside
 
     async def call_model(self, ask: ModelCallSpec) -> Called:
         """Call the role's models until one answers, the budget refuses, or all have failed.
@@ -203,11 +204,13 @@ class ModelCaller:
             if await self.steps.wait_while_paused():
                 return StepFailed("", "interrupted", "the run was stopped while it was paused")
             called = await self._reserved(ask, model, compact=compact, tries=tries)
+            if isinstance(called, LimitReached) and await self.beside.give_room():
+                continue
             ended = tries.ended(called)
             if ended is not None:
                 return ended
             if tries.pause_s is not None:
-                await self._pause(tries.pause_s)
+                await self.steps.leave_alone(tries.pause_s)
                 if self.run.told_to_end() and workflow.patched(NO_RETRY_AFTER_A_STOP):
                     return self._given_up(ask, tries)
             if tries.lost >= LOST_WORKERS:
@@ -217,17 +220,6 @@ class ModelCaller:
         return tries.cause or StepFailed(
             "", "does_not_fit", "the prompt kept outgrowing its reservation"
         )
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait as long as the provider wants before it is asked again; an interruption ends it."""
-        with contextlib.suppress(TimeoutError):
-            await workflow.wait_condition(
-                lambda: (
-                    self.run.state.control.stop is not None or self.run.interruption is not None
-                ),
-                timeout=seconds,
-                timeout_summary="the provider is asked again",
-            )
 
     def _given_up(self, ask: ModelCallSpec, tries: ModelAttempts) -> StepFailed:
         """How a failed call ends in a run that must end: its provider wanted to be left alone."""
@@ -286,8 +278,9 @@ class ModelCaller:
             followed=ask.followed,
         )
         self.run.record_event("model_call_started", model=model, role=ask.role)
-        called = await self._perform(ask, request, activity_id)
-        return await self._settled(called, ask, model=model, activity_id=activity_id)
+        with self.beside.in_flight(activity_id):
+            called = await self._perform(ask, request, activity_id)
+            return await self._settled(called, ask, model=model, activity_id=activity_id)
 
     def _allowance(
         self, ask: ModelCallSpec, fit: CallFit, *, factor: float, tries: ModelAttempts
@@ -364,7 +357,7 @@ class ModelCaller:
     ) -> None:
         state = self.run.state
         settled = budgets.settle(state.budget, activity_id, account)
-        self.run.apply_budget(budgets.work(settled, account.seconds))
+        self.run.apply_budget(self.beside.worked(settled, account.seconds))
         state.by_phase = charged(state.by_phase, ask.phase, account)
         state.by_model = charged(state.by_model, model, account)
 

@@ -5,6 +5,7 @@ and gets a limited time to report what it used.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -124,6 +125,17 @@ class StepRunner:
         )
         self.run.sync_visibility()
         return self.run.state.control.paused
+
+    async def leave_alone(self, seconds: float) -> None:
+        """Wait as long as a provider wants before it is asked again; an interruption ends it."""
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: (
+                    self.run.state.control.stop is not None or self.run.interruption is not None
+                ),
+                timeout=seconds,
+                timeout_summary="the provider is asked again",
+            )
 
     async def await_step(
         self,

@@ -11,6 +11,7 @@ from temporalio import workflow
 from perdure.domain.delegation.messages import ReviewReport
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.run.activity_messages import ModelCallReport
+from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
@@ -48,6 +49,7 @@ def caller_of(run: FakeRun) -> ModelCaller:
         limits=cast("LimitQuestions", None),
         selection=ModelSelection(cast("AnyRun", run)),
         fitting=cast("Fitting", SimpleNamespace(left_out=lambda *_: "")),
+        beside=CallsBeside(cast("AnyRun", run)),
     )
 
 
