@@ -27,6 +27,7 @@ from perdure.domain.experiments.messages import (
     TrialShape,
     fits,
     spent_with,
+    stop_mode,
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
@@ -37,6 +38,7 @@ from perdure.workflows.experiment_runs import TrialRuns
 
 # Replaying so many events takes a worker a third of a second, so the history is cut here.
 EVENTS = 2_000
+MISREAD_CHARACTERS = 500
 
 # Patches. An experiment that begins again asks what it spent before it starts a trial.
 ASKS_FIRST = "asks-what-was-spent"
@@ -50,6 +52,8 @@ STORED_TOKENS = "stored-tokens-without-price"
 LOOKS_FOR_LEFT = "looks-for-trials-that-are-left"
 # A signal that spoke of more trials than there are inputs for was believed.
 COUNTS_TRIALS = "counts-trials"
+# A stop with a mode, as the loops take it, was a graceful one.
+READS_MODES = "reads-modes-of-stops"
 
 
 @workflow.defn(name=EXPERIMENT_WORKFLOW)
@@ -63,6 +67,7 @@ class Experiment(Given):
         self.trials = self.counted = given.trials
         self.budget = given.budget
         self.heard = 0  # signals
+        self.misread = ""  # the newest of them that could not be read
         self.first = given.progress.following
         self.running: dict[int, asyncio.Task[None]] = {}
         self.runs = TrialRuns(lambda: self.state.stopping == "now")
@@ -116,14 +121,22 @@ class Experiment(Given):
             self.state = self.state.model_copy(update={"stopping": ""})
         for each in given:
             told = Resumption.of(each)
+            if isinstance(told, str):
+                self._misread(f"resume: {told}")
+                continue
             self.budget = told.over(self.budget)
             self.trials = max(self.trials, told.trials)
 
-    @workflow.signal(name="stop", description='End it. "now" also stops the runs that are open.')
+    @workflow.signal(
+        name="stop", description='End it. {"mode": "now"} also stops the runs that are open.'
+    )
     def on_stop(self, *given: object) -> None:
         """Start nothing more; with `now`, stop what runs as well."""
         self.heard += 1
-        self._stop("now" if "now" in given else "graceful")
+        mode = stop_mode(given)
+        if mode == "now" and "now" not in given and not workflow.patched(READS_MODES):
+            mode = "graceful"
+        self._stop(mode)
 
     @workflow.signal(name="extend", description="There are more trials: how many in all.")
     def on_extend(self, *given: object) -> None:
@@ -132,11 +145,17 @@ class Experiment(Given):
         for trials in given:
             if isinstance(trials, int) and not isinstance(trials, bool):
                 self.trials = max(self.trials, trials)
+            else:
+                self._misread(f"extend: found {trials!r}; allowed: how many trials there are")
 
     @workflow.query(name="progress", description="How far it is.")
     def see_progress(self, *_: object) -> Progress:
         """How far it is."""
         return self.state.model_copy(update={"running": tuple(sorted(self.running))})
+
+    def _misread(self, why: str) -> None:
+        self.misread = why[:MISREAD_CHARACTERS]
+        self._show()
 
     def _reseeded(self, seed: int) -> None:
         self.unsure = True
@@ -336,10 +355,15 @@ class Experiment(Given):
         if wanted != self.noted:
             self.noted = wanted
             await self._note(wanted)
-        workflow.set_current_details(
+        self._show()
+
+    def _show(self) -> None:
+        far = (
             f"{self.state.ended} of {self.trials} trials, {self.state.spent_tokens} tokens, "
             f"${self.state.spent_usd:f}"
         )
+        misread = f"\n\nNot understood, and without effect: {self.misread}" if self.misread else ""
+        workflow.set_current_details(f"{far}{misread}")
 
     async def _note(
         self, state: ExperimentState, reason: EndReason = "", *, counts: bool = False

@@ -9,6 +9,7 @@ import pytest
 from experiment_lab import AROUND, Lab, better_each_time
 from installation import Installation
 from pydantic import JsonValue
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from waiting import eventually
 
 from perdure.adapters.stores.experiments import SqlExperiments
@@ -198,11 +199,16 @@ async def test_what_is_sent_between_the_note_of_an_end_and_the_end_is_refused(la
         await pausing
 
 
-async def test_stop_now_stops_the_runs_too(lab: Lab) -> None:
+@pytest.mark.parametrize("form", ["now", {"mode": "now", "by": "me"}], ids=["ours", "of the loops"])
+async def test_stop_now_stops_the_runs_too(lab: Lab, form: object) -> None:
     slow = better_each_time(delay_s=60)
-    id = await lab.start("exp-now", "a", "b", arms={"a": {}}, parallel=2, script=slow)
+    id = f"exp-now-{len(str(form))}"
+    await lab.start(id, "a", "b", arms={"a": {}}, parallel=2, script=slow)
     await eventually(lambda: _runs_are_open(lab, id))
-    await lab.experiments.stop(id, now=True)
+    if form == "now":
+        await lab.experiments.stop(id, now=True)
+    else:
+        await lab.site.handle(id).signal("stop", form)
     assert (await lab.ended(id)).reason == "stopped"
     assert all(one.outcome == "stopped" for trial in await lab.trials(id) for one in trial.tries)
     assert (await lab.report(id)).report.arms[0].trials == 0
@@ -321,8 +327,16 @@ async def test_signals_with_anything_in_them_break_nothing(lab: Lab) -> None:
     for name in ("pause", "resume", "extend", "nonsense"):
         await handle.signal(name, args=[{"x": [1]}, None, "now"])
         await handle.signal(name)
-    await handle.signal("extend", args=[True, -3, "7", 2.5])
+    await handle.signal("extend", args=[True, -3, "7"])
+    await eventually(lambda: _tells(lab, id, "extend: found '7'"))
+    await handle.signal("resume", "much")
+    await eventually(lambda: _tells(lab, id, 'found "much"'))
     assert (await lab.ended(id)).ended == 4
+
+
+async def _tells(lab: Lab, id: str, words: str) -> bool:
+    query = lab.site.handle(id).query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    return words in (await query).current_details
 
 
 async def test_a_run_that_is_terminated_at_the_server_counts_as_failed(lab: Lab) -> None:

@@ -1,6 +1,6 @@
 """What the workflow `Experiment` and its steps tell each other, and how it stands."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 from typing import Literal
@@ -11,6 +11,7 @@ from perdure.domain.experiments.plan import ExperimentBudget, Plan
 from perdure.domain.experiments.store import EndReason
 from perdure.domain.experiments.trials import Trial
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
+from perdure.domain.foundation.problems import problems_of, told
 from perdure.domain.run.spec import Placement
 
 
@@ -133,12 +134,18 @@ class Resumption(ExperimentBudget):
     trials: int = 0
 
     @classmethod
-    def of(cls, given: object) -> "Resumption":
-        """What anybody may have sent; what cannot be read says nothing."""
+    def of(cls, given: object) -> "Resumption | str":
+        """What anybody may have sent, or what is wrong with it."""
         try:
-            return cls.model_validate(given)
-        except ValidationError:
-            return cls()
+            return cls.model_validate({} if given is None else given)
+        except ValidationError as error:
+            return told(problems_of(error, given))
+
+
+def stop_mode(given: Sequence[object]) -> Literal["graceful", "now"]:
+    """How to stop: `now` by itself, or as a field `mode`, as the loops take it."""
+    modes = [one.get("mode") if isinstance(one, Mapping) else one for one in given]
+    return "now" if "now" in modes else "graceful"
 
 
 # Histories leave out what is a default here, in this message and those below: another default would

@@ -7,10 +7,12 @@ import pytest
 from perdure.domain.experiments import judging
 from perdure.domain.experiments.messages import (
     Progress,
+    Resumption,
     SettleTrialReport,
     StoredSpend,
     progress_of,
     spent_with,
+    stop_mode,
 )
 from perdure.domain.experiments.trials import Trial, Try, try_of
 from perdure.domain.run.result import RunResult, SpendReport
@@ -54,3 +56,32 @@ def test_an_experiment_that_goes_on_remembers_known_costs_beside_unknown_ones() 
     found = progress_of(trials)
     assert (found.following, found.ended, found.spent_tokens) == (1, 1, 17)
     assert found.spent_usd == Decimal("3.00")
+
+
+@pytest.mark.parametrize(
+    ("given", "mode"),
+    [
+        ((), "graceful"),
+        (("graceful",), "graceful"),
+        (("now",), "now"),
+        (({"mode": "now", "by": "me"},), "now"),
+        (({"mode": "graceful"},), "graceful"),
+        ((None, ["now"], {"mode": ["now"]}), "graceful"),
+    ],
+)
+def test_a_stop_is_read_in_every_form(given: tuple[object, ...], mode: str) -> None:
+    assert stop_mode(given) == mode
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [("now", '"now"'), ({"cost_usd": "much"}, "cost_usd"), ([5], "[5]")]
+)
+def test_a_resumption_that_cannot_be_read_says_why(given: object, why: str) -> None:
+    found = Resumption.of(given)
+    assert isinstance(found, str)
+    assert why in found
+
+
+@pytest.mark.parametrize("given", [None, {}, {"another": 1}])
+def test_a_resumption_without_limits_changes_none(given: object) -> None:
+    assert Resumption.of(given) == Resumption()
