@@ -71,6 +71,15 @@ async def test_the_model_is_told_of_a_tool_without_its_result(
     assert '{"outcome": "ok"}' in note or value is None
 
 
+async def test_each_call_of_a_tool_is_made_again_as_often(probe: Installation) -> None:
+    asked = [calls(call("probe.wait", text=text)) for text in "ab"]
+    run = await probe.start(task(), script(*asked, DONE))
+    for value in (None, None, {"outcome": "ok"}, None, {"outcome": "ok"}):
+        await _complete(probe, run, "call_tool", value)
+    result = await probe.gateway.result(run)
+    assert [block.outcome for block in await results(probe, result)] == ["ok", "ok"]
+
+
 @pytest.mark.parametrize("value", [{}, {"outcome": "ok"}, {"outcome": "ok", "more": 1}], ids=repr)
 async def test_a_tool_may_be_completed_without_output(probe: Installation, value: object) -> None:
     run = await probe.start(task(tools=FULL), script(calls(call("probe.hang")), DONE))

@@ -64,11 +64,15 @@ class LostWorkerRetries:
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Completed) or not ended.may_be_repeated:
-                self._unheard.pop(what, None)
-                self._unread.pop(what, None)
+                self.ended(what)
                 return ended
             if not await self.goes_on_after(ended, what, patience=patience, made=made):
                 return ended
+
+    def ended(self, what: str) -> None:
+        """Forget how often a step was lost: another one may have its name."""
+        self._unheard.pop(what, None)
+        self._unread.pop(what, None)
 
     async def workspace_step(
         self,

@@ -7,6 +7,7 @@ meanwhile, and go on with the calls that are left.
 import asyncio
 from collections.abc import Sequence
 
+from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
 from perdure.domain.budget import envelope as budgets
@@ -34,6 +35,9 @@ from perdure.workflows.engine.tool_call_steps import (
     seconds_of,
     settle,
 )
+
+# Patch: a call that lost its worker, or was completed by hand, counted for later calls as well.
+EACH_CALL_COUNTS = "each call of a tool is counted by itself"
 
 
 class ToolCalls:
@@ -164,7 +168,7 @@ class ToolCalls:
 
         One that lost its worker as long as a person wants that.
         """
-        terms = self.calls.terms_of(entry)
+        terms, first = self.calls.terms_of(entry), done
         while isinstance(done, StepFailed) and done.is_repeated(idempotent=terms.idempotent):
             if not await self.retries.goes_on_after(done, entry.call.name):
                 break
@@ -172,6 +176,8 @@ class ToolCalls:
             done = await self._finished(entry, activity_id, handle)
             # The newest by itself: the clock of another host begins elsewhere.
             self.run.folder_holds(newest_tree([done]))
+        if done is not first and workflow.patched(EACH_CALL_COUNTS):
+            self.retries.ended(entry.call.name)
         return done
 
     def _take_result(

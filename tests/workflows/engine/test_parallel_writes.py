@@ -3,6 +3,9 @@
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+from temporalio import workflow
+
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.tools.workspaces import HostedFolder
@@ -30,7 +33,8 @@ def _loop(moved_with: list[str | None]) -> ToolCalls:
     )
     run = SimpleNamespace(
         state=state,
-        interruption=None,
+        told_to_end=lambda: None,
+        ending=lambda: None,
         set_step=lambda _: None,
         record_event=lambda *_, **__: None,
         apply_budget=lambda _: None,
@@ -49,13 +53,16 @@ def _loop(moved_with: list[str | None]) -> ToolCalls:
         run=run,
         steps=None,
         people=None,
-        retries=SimpleNamespace(goes_on_after=goes_on_after),
+        retries=SimpleNamespace(goes_on_after=goes_on_after, ended=lambda _: None),
         life=SimpleNamespace(wait_or_continue_as_new=at_once),
     )
     return ToolCalls(cast("Engine", engine), cast("TurnPolicy", SimpleNamespace()))
 
 
-async def test_a_folder_that_moves_takes_along_what_was_written_beside_the_lost_call() -> None:
+async def test_a_folder_that_moves_takes_along_what_was_written_beside_the_lost_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
     moved_with: list[str | None] = []
     tools = _loop(moved_with)
     ends = {"a": [WROTE], "b": [NOT_TAKEN, WROTE_ELSEWHERE]}
