@@ -70,6 +70,16 @@ async def test_calls_that_may_not_overlap(probe: Installation, agent, asked, exp
     assert probe_tools.CALLS[result.id] == expected
 
 
+async def test_no_call_begins_once_the_active_time_is_spent(probe: Installation) -> None:
+    asked = calls(call("probe.pair", text="a", delay=30), call("probe.pair", text="b"))
+    given = task(agent={"parallel_tools": False}, budget={"active_time": 2})
+    result = await probe.run(given, script(asked, DONE))
+    assert (result.outcome, result.reason) == ("deadline", "active_time")
+    assert probe_tools.CALLS[result.id] == ["start a"]
+    late = (await results(probe, result))[1]
+    assert (late.outcome, late.text) == ("interrupted", "not run: the time of the run is spent")
+
+
 async def test_more_calls_than_a_wave_holds_all_run(probe: Installation) -> None:
     asked = calls(*(call("probe.echo", text=str(index)) for index in range(40)))
     result = await probe.run(task(), script(asked, DONE))

@@ -30,6 +30,14 @@ READS = "read"
 ENDED_BY_US = frozenset({"cancelled", "unresponsive"})
 # Patch: a call failed if a worker was stopped while it read the arguments.
 READ_AGAIN = "arguments of a foreign activity are read again"
+# Patch: with its active time spent, a run still began the further calls of a reply.
+NO_WAVE_WITHOUT_TIME = "no call begins once the time is spent"
+
+
+def why_not_run(run: AnyRun) -> str:
+    """What the model is told of a call that did not begin."""
+    stopped = run.told_to_end() is not None or run.ending() is None
+    return f"not run: the {'run was stopped' if stopped else 'time of the run is spent'}"
 
 
 class ActivityTools:
@@ -58,8 +66,9 @@ class ActivityTools:
         given = read.report.handed_over
         if given is None or terms.activity is None:
             return read  # refused, in words for the model
-        if self.run.state.control.stop is not None or self.run.interruption is not None:
-            return StepFailed("", "cancelled", "not run: the run was stopped")
+        ends = self.run.told_to_end() is not None
+        if ends or (self.run.ending() is not None and workflow.patched(NO_WAVE_WITHOUT_TIME)):
+            return StepFailed("", "cancelled", why_not_run(self.run))
         begun = workflow.now()
         # Scheduled here and not inside a step of ours: then the server holds its owner to queue and
         # retry policy, whatever becomes of our workers.

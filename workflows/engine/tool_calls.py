@@ -22,7 +22,7 @@ from perdure.domain.turns.records import ToolCallRecord
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 from perdure.domain.turns.turn import Batch, CallOutcome, Ending, TurnState
-from perdure.workflows.engine.activity_tools import ActivityTools
+from perdure.workflows.engine.activity_tools import NO_WAVE_WITHOUT_TIME, ActivityTools, why_not_run
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.policies import TurnPolicy
@@ -88,14 +88,9 @@ class ToolCalls:
         await self._run_ready(state, turns)
         ended = await self._await_people(state, turns)
         for entry in batch.open:
+            note = why_not_run(self.run)
             settle(
-                state,
-                entry,
-                CallOutcome(
-                    call_id=entry.call.id,
-                    outcome="interrupted",
-                    note="not run: the run was stopped",
-                ),
+                state, entry, CallOutcome(call_id=entry.call.id, outcome="interrupted", note=note)
             )
         looping = self._finish_batch(state, turns)
         return ended or looping
@@ -105,7 +100,9 @@ class ToolCalls:
         ready = [entry for entry in batch.open if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
             await self.life.wait_or_continue_as_new()
-            if self.run.state.control.stop is not None or self.run.interruption is not None:
+            if self.run.told_to_end() is not None:
+                return
+            if self.run.ending() is not None and workflow.patched(NO_WAVE_WITHOUT_TIME):
                 return
             allowed = self._permitted(state, wave)
             self.run.set_step(f"tools: {', '.join(entry.call.name for entry in allowed)}"[:180])
