@@ -233,15 +233,17 @@ class SqlMemory:
         return await self._database.values(query.order_by(memory_uses.c.entry))
 
     async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
-        # A run tells its outcome once: a repeated step must not count it again.
-        untold = (memory_uses.c.run == run) & memory_uses.c.accepted.is_(None)
-        tell = update(memory_uses).where(untold).values(accepted=accepted)
+        # A repeated step must not count its outcome again; another outcome replaces it.
+        anew = (memory_uses.c.run == run) & memory_uses.c.accepted.is_distinct_from(accepted)
+        earlier = select(memory_uses.c.entry, memory_uses.c.accepted).where(anew)
         async with self._database.write() as connection:
             await self._database.lock(connection, LOCK)
-            told = list(await connection.scalars(tell.returning(memory_uses.c.entry)))
-            for entry in await _entries(connection, memory.c.id.in_(told)):
-                await self._write(connection, after_outcome(entry, accepted=accepted))
-        return sorted(told)
+            before = dict((await connection.execute(earlier)).all())
+            await connection.execute(update(memory_uses).where(anew).values(accepted=accepted))
+            for entry in await _entries(connection, memory.c.id.in_(before)):
+                new = after_outcome(entry, accepted=accepted, before=before[entry.id])
+                await self._write(connection, new)
+        return sorted(before)
 
     async def forget(self, entry: str) -> None:
         if not await self._drop(memory.c.id == entry):

@@ -163,18 +163,24 @@ def select_skills(
     return tuple(sorted(kept, key=place)[:most])
 
 
-def after_outcome(entry: E, *, accepted: bool) -> E:
-    """An entry that a run used, when that run has ended: successes, and a skill's effectiveness."""
-    successes = entry.successes + accepted
+def after_outcome(entry: E, *, accepted: bool, before: bool | None = None) -> E:
+    """An entry that a run used, when that run has ended: successes, and a skill's effectiveness.
+
+    `before`: the run ended already and was retried, and this says whether it was accepted then.
+    """
+    more = accepted - bool(before)
+    successes = max(0, entry.successes + more)
     if not isinstance(entry, Skill):
         return entry.model_copy(update={"successes": successes})
+    judged = entry.judged + (before is None)
     # The first value counts as one run: (first + accepted runs) / (1 + runs).
-    total = entry.effectiveness * (entry.judged + 1) + accepted
+    total = entry.effectiveness * (entry.judged + 1) + more
+    share = round(total / (judged + 1), DECIMALS)
     return entry.model_copy(
         update={
             "successes": successes,
-            "judged": entry.judged + 1,
-            "effectiveness": min(1.0, round(total / (entry.judged + 2), DECIMALS)),
+            "judged": judged,
+            "effectiveness": min(1.0, max(0.0, share)),
         }
     )
 

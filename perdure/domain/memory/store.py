@@ -92,7 +92,10 @@ class MemoryStore(Protocol):
         ...
 
     async def record_outcome(self, run: str, *, accepted: bool) -> Sequence[str]:
-        """Tell the entries that a run used how it ended, once; returns those that were told."""
+        """Tell the entries that a run used how it ended; returns those that did not know it yet.
+
+        Another outcome, as after a retry, takes the place of the one before.
+        """
         ...
 
     async def forget(self, entry: str) -> None:

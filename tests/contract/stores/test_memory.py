@@ -211,7 +211,7 @@ async def test_uses_and_outcomes_count_once_a_run(memory: SqlMemory) -> None:
     assert await memory.mark_used(("l",), run="r2", at=START + timedelta(days=1)) == 1
     assert await memory.used("r1") == ["l", "skill-s"]
     assert await memory.record_outcome("r1", accepted=True) == ["l", "skill-s"]
-    assert await memory.record_outcome("r1", accepted=False) == []
+    assert await memory.record_outcome("r1", accepted=True) == []
     assert await memory.record_outcome("r2", accepted=False) == ["l"]
     known = await memory.get("l")
     assert (known.uses, known.successes) == (2, 1)
@@ -219,6 +219,23 @@ async def test_uses_and_outcomes_count_once_a_run(memory: SqlMemory) -> None:
     told = await memory.skill("s")
     assert told is not None
     assert (told.uses, told.successes, told.judged, told.effectiveness) == (1, 1, 1, 0.75)
+
+
+async def test_another_outcome_of_a_run_takes_the_place_of_the_one_before(
+    memory: SqlMemory,
+) -> None:
+    await memory.put(skill("s", effectiveness=0.5))
+    await memory.put(learning("l"))
+    await memory.mark_used(("skill-s", "l"), run="r1", at=START)
+    seen: list[tuple[int, int, int, float]] = []
+    for accepted in (False, True, False):
+        for told in (["l", "skill-s"], []):
+            assert await memory.record_outcome("r1", accepted=accepted) == told
+            known, told_skill = await memory.get("l"), await memory.skill("s")
+            assert told_skill is not None
+            figures = (told_skill.successes, told_skill.judged, told_skill.effectiveness)
+            seen.append((known.successes, *figures))
+    assert seen[::2] == seen[1::2] == [(0, 0, 1, 0.25), (1, 1, 1, 0.75), (0, 0, 1, 0.25)]
 
 
 async def test_uses_at_once_are_all_counted(memory: SqlMemory) -> None:

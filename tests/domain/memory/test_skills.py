@@ -110,6 +110,11 @@ def test_effectiveness_stays_a_share(first: float, ends: list[bool]) -> None:
         entry = after_outcome(entry, accepted=accepted)
     expected = (first + sum(ends)) / (1 + len(ends))
     assert entry.effectiveness == pytest.approx(expected, abs=1e-6)
+    for accepted in ends:
+        entry = after_outcome(entry, accepted=not accepted, before=accepted)
+    turned = len(ends) - sum(ends)
+    assert (entry.successes, entry.judged) == (turned, len(ends))
+    assert entry.effectiveness == pytest.approx((first + turned) / (1 + len(ends)), abs=1e-6)
 
 
 @given(
