@@ -1,11 +1,12 @@
 """Lessons that rules draw from a run's history, without asking a model.
 
 Every id is made from the run and the rule, so that a repeated step writes the same entries again.
-Lessons carry no figures: with them the same lesson of another run would be a different one, and
-would not reinforce it.
+Lessons carry no figures that a run measured: with them the same lesson of another run would be a
+different one, and would not reinforce it.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -128,6 +129,10 @@ TEXT_CHARACTERS = 600
 TITLES_SHOWN = 3
 ID_CHARACTERS = 20
 
+# Not the digits of a name, as in UTF-8 or sha256.
+_FIGURE = re.compile(r"(?<!\w)(?<!\w-)\d+(?:[.,:]\d+)*(?!\w)")
+_ANY = "…"
+
 
 def entry_id(*parts: str) -> str:
     """The id of what these parts name: equal parts give an equal id."""
@@ -177,7 +182,7 @@ def event_of(run: EndedRun) -> Event:
 
 def learning(run: EndedRun, rule: str, *, sort: Sort, text: str, confidence: float) -> Learning:
     """One learning of a run; `rule` tells it apart from the run's other ones."""
-    # Texts of rules hold no figures: near-duplicates must agree in figures to strengthen
+    # Texts of rules hold no measured figures: near-duplicates must agree in figures to strengthen
     # each other.
     return Learning(
         kind="learning",
@@ -249,7 +254,7 @@ def _stubborn_blockers(course: RunHistory) -> Iterator[Learning]:
             f"blocker:{identity}",
             sort="anti_pattern",
             text=(
-                f"In {_quoted(course.run.goal)} the blocker {_quoted(noted.title)} "
+                f"In {_quoted(course.run.goal)} the blocker {_quoted(_unmeasured(noted.title))} "
                 f"({noted.dimension}) stayed open through several iterations. Deal with it "
                 f"first.{cure}"
             ),
@@ -301,12 +306,21 @@ def _titles(word: str, findings: Sequence[PastEvent], *, fixes: bool = False) ->
     if not findings:
         return ""
     shown = [
-        clipped_line((noted.fix if fixes else "") or noted.title, TITLE_CHARACTERS)
+        # What would put it right has the limit alone, where a title has what was measured as well.
+        clipped_line(
+            (noted.fix if fixes or _FIGURE.search(noted.title) else "") or _unmeasured(noted.title),
+            TITLE_CHARACTERS,
+        )
         for noted in findings[:TITLES_SHOWN]
     ]
-    more = f" and {len(findings) - TITLES_SHOWN} more" if len(findings) > TITLES_SHOWN else ""
+    more = " and more" if len(findings) > TITLES_SHOWN else ""
     said = "; ".join(text.rstrip(".") for text in shown)
     return f" {word}{': ' if word else ''}{said}{more}."
+
+
+def _unmeasured(title: str) -> str:
+    """A finding's title as another run would have it: without its figures."""
+    return _FIGURE.sub(_ANY, title)
 
 
 def _in_words(parts: Sequence[str]) -> str:

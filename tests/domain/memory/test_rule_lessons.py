@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import starmap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.evaluation.outcomes import Outcome
-from perdure.domain.memory.entries import MEMORY_ENTRY, may_enter
+from perdure.domain.memory.deduplication import same_lesson
+from perdure.domain.memory.entries import MEMORY_ENTRY, Learning, may_enter
 from perdure.domain.memory.rule_lessons import (
     TEXT_CHARACTERS,
     EndedRun,
@@ -137,7 +139,7 @@ def test_a_fall_names_what_fell_and_what_was_new() -> None:
     (lesson,) = lessons_of(course(before, after))
     assert lesson.text == (
         "A revision of “Write a product text.” made it worse (tone). Keep what had passed while "
-        "fixing the rest. New then: defect 2."
+        "fixing the rest. New then: defect …."
     )
     assert lesson.category == "marketing"
     assert [origin.run for origin in lesson.origins] == ["refine-bottle-1a2b3c"]
@@ -147,9 +149,43 @@ def test_a_blocker_names_its_cure() -> None:
     stuck = [finding(1, "blocker", fix="name the material")]
     (lesson,) = lessons_of(course(record(1, 0.3, stuck), record(2, 0.3, stuck)))
     assert lesson.text == (
-        "In “Write a product text.” the blocker “defect 1” (tone) stayed open through several "
+        "In “Write a product text.” the blocker “defect …” (tone) stayed open through several "
         "iterations. Deal with it first. What helps: name the material"
     )
+
+
+@pytest.mark.parametrize(
+    ("title", "fix", "said"),
+    [
+        pytest.param(
+            "{} words, limit 25", "Use at most 25 words.", "Use at most 25 words", id="its fix"
+        ),
+        pytest.param("{} words, limit 25", "", "… words, limit …", id="no fix"),
+        pytest.param("1,{}.5 s ({}%), at {}:30", "", "… s (…%), at …", id="forms of figures"),
+        pytest.param("No UTF-8, sha256", "Encode it.", "No UTF-8, sha256", id="names"),
+    ],
+)
+def test_a_lesson_of_another_run_is_the_same_whatever_was_measured(
+    title: str, fix: str, said: str
+) -> None:
+    def taught(measured: str) -> Sequence[Learning]:
+        found = {**finding(1, "blocker", fix), "title": title.replace("{}", measured)}
+        scored = ((0.9, []), (0.5, [found]), (0.5, [found]))
+        return lessons_of(course(*(record(n, *one) for n, one in enumerate(scored, start=1))))
+
+    first, second = taught("32"), taught("417")
+    assert [lesson.sort for lesson in first] == ["anti_pattern", "heuristic", "anti_pattern"]
+    assert all(starmap(same_lesson, zip(first, second, strict=True)))
+    assert f"New then: {said}." in first[0].text
+    assert f"Still open: {said}." in first[1].text
+
+
+def test_a_lesson_does_not_count_the_findings_that_it_leaves_out() -> None:
+    texts = [
+        lessons_of(course(record(1, 0.9), record(2, 0.5, [finding(n) for n in range(many)])))
+        for many in (4, 5)
+    ]
+    assert [lesson.text.endswith("; defect … and more.") for (lesson,) in texts] == [True, True]
 
 
 @pytest.mark.parametrize(
