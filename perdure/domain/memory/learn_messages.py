@@ -105,18 +105,22 @@ class KeepReport(ActivityMessage):
 
 
 def learning_budget(limits: BudgetLimits) -> BudgetLimits:
-    """A tenth of the run's own limits, and never more than a small fixed envelope.
+    """A tenth of the run's tokens and money, and never more than a small fixed envelope.
 
-    A run without a cost limit learns without one: a limit would forbid models of unknown price.
+    A run without a cost limit may call models of unknown price, and so may what learns from it.
     """
-    cost = None if not limits.cost_usd else min(COST_USD, limits.cost_usd * SHARE)
+    cost, policy = COST_USD, limits.unknown_price
+    if limits.cost_usd:
+        cost = min(COST_USD, limits.cost_usd * SHARE)
+    elif policy == "block":
+        policy = "unverified"
     return BudgetLimits(
         # Never zero, which would mean unlimited.
         tokens=max(1, min(TOKENS, int(limits.tokens * SHARE))) if limits.tokens else TOKENS,
         cost_usd=cost,
         active_time=ACTIVE_TIME_S,
         model_calls=MODEL_CALLS,
-        unknown_price=limits.unknown_price,
+        unknown_price=policy,
         # It writes no closing text, so a reserve would only be lost.
         wrap_up=0.0,
     )

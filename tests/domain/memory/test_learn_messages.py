@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.envelope import AssumePrice, Budget, BudgetLimits
 from perdure.domain.memory.learn_messages import (
     COST_USD,
     TOKENS,
@@ -23,16 +24,14 @@ from perdure.domain.memory.learn_messages import (
         pytest.param(BudgetLimits(), 20_000, "0.20", id="defaults"),
         pytest.param(BudgetLimits(tokens=50_000), 5_000, "0.20", id="few tokens"),
         pytest.param(BudgetLimits(cost_usd=Decimal("0.50")), 20_000, "0.05", id="little money"),
-        pytest.param(BudgetLimits(tokens=None, cost_usd=None), 20_000, None, id="unlimited"),
-        pytest.param(BudgetLimits(tokens=0, cost_usd=Decimal(0)), 20_000, None, id="zero"),
+        pytest.param(BudgetLimits(tokens=None, cost_usd=None), 20_000, "0.20", id="unlimited"),
+        pytest.param(BudgetLimits(tokens=0, cost_usd=Decimal(0)), 20_000, "0.20", id="zero"),
     ],
 )
-def test_a_tenth_and_never_more_than_little(
-    limits: BudgetLimits, tokens: int, cost: str | None
-) -> None:
+def test_a_tenth_and_never_more_than_little(limits: BudgetLimits, tokens: int, cost: str) -> None:
     own = learning_budget(limits)
     assert own.tokens == tokens
-    assert own.cost_usd == (None if cost is None else Decimal(cost))
+    assert own.cost_usd == Decimal(cost)
 
 
 @given(st.integers(1, 10**9), st.decimals("0.01", "1000", places=2))
@@ -44,8 +43,23 @@ def test_it_never_exceeds_its_share(tokens: int, cost: Decimal) -> None:
     assert 0 < own.cost_usd <= min(COST_USD, cost / 10)
 
 
-def test_a_policy_on_unknown_prices_is_the_run_s() -> None:
-    assert learning_budget(BudgetLimits(unknown_price="unverified")).unknown_price == "unverified"
+@pytest.mark.parametrize(
+    ("cost", "policy", "expected"),
+    [
+        pytest.param("2", "block", "block", id="blocked"),
+        pytest.param("2", "unverified", "unverified", id="allowed"),
+        pytest.param(None, "block", "unverified", id="no limit that would block"),
+        pytest.param("0", "block", "unverified", id="zero, which is no limit"),
+        pytest.param(None, AssumePrice(assume="m"), AssumePrice(assume="m"), id="assumed"),
+    ],
+)
+def test_models_of_unknown_price_are_asked_where_the_run_may_ask_them(
+    cost: str | None,
+    policy: Literal["block", "unverified"] | AssumePrice,
+    expected: Literal["block", "unverified"] | AssumePrice,
+) -> None:
+    limits = BudgetLimits(cost_usd=None if cost is None else Decimal(cost), unknown_price=policy)
+    assert learning_budget(limits).unknown_price == expected
 
 
 @pytest.mark.parametrize(
