@@ -10,6 +10,7 @@ from perdure.domain.delegation.results import WorkerEnd, WorkerReport
 from perdure.domain.delegation.summary import shortened
 from perdure.domain.delegation.worker_review import Critique, keeps_repair
 from perdure.domain.evaluation.outcomes import Outcome
+from perdure.domain.generated_tools.tool_registry import SURE
 from perdure.domain.run.result import RunResult
 from perdure.workflows.engine.child_runs import ChildOutcome, NotStarted
 
@@ -19,6 +20,9 @@ ERROR_CHARACTERS = 300
 FIRST_TRY_COUNTS = "what a first try asked for and saved counts"
 # Patch: work for which there was no budget was taken for done badly, and refused from then on.
 NEVER_BEGAN = "work that has not begun is not poor"
+# Patch: a worker that did not say how sure it is of sound work was sent back to it with each tool
+# that it asked for, and had to beat a confidence that nobody stated.
+SILENCE_IS_NO_DOUBT = "who states no confidence is not unsure"
 ENDED_BY_ITSELF = frozenset[Outcome]({"accepted", "best_effort"})
 
 
@@ -134,10 +138,22 @@ def is_better(before: WorkItem, after: WorkItem) -> bool:
     return keeps_repair(before.critique, after.critique)
 
 
+def lacks_its_tool(read: WorkRead) -> bool:
+    """Whether a worker that asked for a tool needs it for its own work."""
+    return (read.confidence or 0.0) < SURE and not _is_silent(read)
+
+
 def went_on(before: WorkItem, after: WorkItem) -> WorkItem:
     """The newer result, unless the worker is less sure of it, or has none."""
-    worse = (after.read.confidence or 0.0) < (before.read.confidence or 0.0)
+    less_sure = (after.read.confidence or 0.0) < (before.read.confidence or 0.0)
+    worse = less_sure and not _is_silent(after.read)
     return before if worse or not after.read.usable else in_place_of(before, after)
+
+
+def _is_silent(read: WorkRead) -> bool:
+    """Whether a worker did not say how sure it is, and its work gives no reason for doubt."""
+    said_nothing = read.confidence is not None and read.stated is None and not read.doubtful
+    return said_nothing and workflow.patched(SILENCE_IS_NO_DOUBT)
 
 
 def in_place_of(before: WorkItem, after: WorkItem) -> WorkItem:

@@ -30,7 +30,7 @@ from perdure.domain.delegation.stall import compared_with
 from perdure.domain.delegation.worker_review import repair_text, wants_critique, wants_repair
 from perdure.domain.delegation.worker_specs import Promotions, promotions
 from perdure.domain.foundation.plain_text import clipped_line
-from perdure.domain.generated_tools.tool_registry import SURE, tools_made
+from perdure.domain.generated_tools.tool_registry import tools_made
 from perdure.domain.run.child_runs import fractions
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.delegation_parts.tool_factory import WHY_CHARACTERS, ToolFactory
@@ -38,6 +38,7 @@ from perdure.workflows.delegation_parts.work_items import (
     WorkItem,
     in_place_of,
     is_better,
+    lacks_its_tool,
     report_of,
     skills_of,
     tree_of,
@@ -113,7 +114,7 @@ class WorkerRuns:
                 return pieces
             tools = self.run.state.toolbox.tools
             made = {name: one for name, one in tools.items() if known.get(name) != one}
-            if made and (piece.read.confidence or 0.0) < SURE:
+            if made and lacks_its_tool(piece.read):
                 lacking[place] = tools_made(made)
         if not lacking or self.run.ending() is not None:
             return pieces

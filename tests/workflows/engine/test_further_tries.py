@@ -10,7 +10,13 @@ from temporalio import workflow
 
 from perdure.domain.delegation.decisions import WORD_CHARACTERS, Envelope
 from perdure.domain.delegation.messages import WorkRead
-from perdure.workflows.delegation_parts.work_items import WorkItem, in_place_of, report_of
+from perdure.workflows.delegation_parts.work_items import (
+    WorkItem,
+    in_place_of,
+    lacks_its_tool,
+    report_of,
+    went_on,
+)
 from perdure.workflows.delegation_parts.worker_runs import WorkerRuns
 from perdure.workflows.engine.child_runs import ChildSpec, NotStarted
 
@@ -61,3 +67,46 @@ def test_work_without_budget_has_not_begun(
 ) -> None:
     monkeypatch.setattr(workflow, "patched", lambda _: patched)
     assert report_of(piece("w")).end == end
+
+
+def read(confidence: float | None, *, states: bool = True, doubtful: bool = False) -> WorkRead:
+    stated = confidence if states else None
+    return WorkRead(confidence=confidence, stated=stated, doubtful=doubtful, usable=True)
+
+
+@pytest.mark.parametrize(
+    ("work", "lacks", "before"),
+    [
+        pytest.param(read(0.79), True, True, id="less sure"),
+        pytest.param(read(0.8), False, False, id="sure"),
+        pytest.param(read(0.0), True, True, id="failed"),
+        pytest.param(read(0.3, states=False), False, True, id="says nothing"),
+        pytest.param(read(0.3, states=False, doubtful=True), True, True, id="in doubt"),
+        pytest.param(read(None), True, True, id="unread"),
+    ],
+)
+def test_who_goes_on_with_the_tool_that_it_asked_for(
+    work: WorkRead, lacks: bool, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for patched, expected in ((True, lacks), (False, before)):
+        monkeypatch.setattr(workflow, "patched", lambda _, said=patched: said)
+        assert lacks_its_tool(work) is expected
+
+
+@pytest.mark.parametrize(
+    ("second", "taken", "before"),
+    [
+        pytest.param(read(0.5), True, True, id="as sure"),
+        pytest.param(read(0.4), False, False, id="less sure"),
+        pytest.param(read(0.4, states=False), True, False, id="says nothing"),
+        pytest.param(read(0.4, states=False, doubtful=True), False, False, id="in doubt"),
+        pytest.param(WorkRead(confidence=0.9, stated=0.9), False, False, id="no result"),
+    ],
+)
+def test_which_result_counts_of_who_went_on(
+    second: WorkRead, taken: bool, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = piece("w", read(0.5))
+    for patched, expected in ((True, taken), (False, before)):
+        monkeypatch.setattr(workflow, "patched", lambda _, said=patched: said)
+        assert (went_on(first, piece("w_retry1", second)) is not first) is expected
