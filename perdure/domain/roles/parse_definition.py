@@ -126,9 +126,21 @@ def read_definition(fields: JsonValue) -> LoopDefinition | tuple[Problem, ...]:
 def read_filled(fields: Fields) -> LoopDefinition | tuple[Problem, ...]:
     """A definition whose parameters are put in: braces in its texts are data by now."""
     try:
-        return LoopDefinition.model_validate(fields)
+        definition = LoopDefinition.model_validate(fields)
     except ValidationError as error:
         return _once([*_translated(error, fields)])
+    # Not in the model: runs with such a definition in their snapshot go on.
+    return _verdict_problems(definition) or definition
+
+
+def _verdict_problems(definition: LoopDefinition) -> tuple[Problem, ...]:
+    """A verdict that is asked of a stage that runs a loop: what it hands back is work."""
+    gate = definition.gate
+    if gate.loop is None or not definition.criteria:
+        return ()
+    found = f"evaluation_bound, with the loop {gate.name} as the stage that reviews"
+    allowed = "a reviewer as the last stage or with `gate: true`, or a condition such as goal_bound"
+    return (Problem(path="termination_condition", found=found, allowed=allowed),)
 
 
 def owned_problems(fields: JsonValue) -> tuple[Problem, ...]:

@@ -196,6 +196,21 @@ REFUSED = {
         "model, tools on a stage",
     ),
     "a loop without a name": ({"roles": [role(loop={"kind": "roles"})]}, "roles[0].loop"),
+    "a loop that reviews": (
+        {"roles": [role(name="a"), role(name="b", loop="harness")]},
+        "termination_condition: found evaluation_bound, with the loop b as the stage that reviews",
+    ),
+    "a loop that reviews, in a tree": (
+        {
+            "roles": [role(loop="harness")],
+            "termination_condition": {
+                "type": "combined",
+                "operator": "or",
+                "conditions": [{"type": "evaluation_bound"}, {"type": "manual"}],
+            },
+        },
+        "or with `gate: true`, or a condition such as goal_bound",
+    ),
     "no model": ({"roles": [role(model=[])]}, "the name of a model"),
 }
 
@@ -232,13 +247,29 @@ def test_a_stage_may_be_a_loop() -> None:
         roles=[
             {"prompt": "p", "loop": "research"},
             role(loop={"kind": "delegation"}, access="readonly"),
+            role(name="review"),
         ]
     )
-    first, second = found.roles
+    first, second, _ = found.roles
     assert first.loop is not None
     assert (first.name, first.loop.definition) == ("research", "research")
     assert second.loop is not None
     assert (second.name, second.loop.kind) == ("coder", "delegation")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"roles": [role(name="a", gate=True), role(name="b", loop="harness")]},
+        {
+            "roles": [role(loop="harness")],
+            "termination_condition": {"type": "goal_bound", "value": 2},
+        },
+    ],
+    ids=["beside a gate", "judged"],
+)
+def test_a_loop_may_come_last_where_it_reviews_nothing(changes: dict[str, object]) -> None:
+    assert read(**changes).roles[-1].loop is not None
 
 
 def test_a_limit_may_be_a_parameter() -> None:
