@@ -107,7 +107,8 @@ def content_version(fields: Fields) -> str:
 def read_definition(fields: JsonValue) -> LoopDefinition | tuple[Problem, ...]:
     """The definition as its author wrote it, or every problem with it, each with its path.
 
-    Where a whole value is a placeholder, its default stands in: limits can be parameters too.
+    Where a whole value is a placeholder, its parameter's default or first choice stands in: limits
+    can be parameters too.
     """
     if not isinstance(fields, dict):
         return (Problem(path="input", found=_kind(fields), allowed="a block of fields"),)
@@ -116,8 +117,8 @@ def read_definition(fields: JsonValue) -> LoopDefinition | tuple[Problem, ...]:
     body: Fields = {name: value for name, value in fields.items() if name != "parameters"}
     # A parameter that cannot be read would make each of its placeholders unknown.
     found = [] if wrong else [*unknown_placeholders(body, names)]
-    defaults = {one.name: text_of(one.default) for one in parameters if one.default is not None}
-    read = read_filled({**fields, **_standing_in(body, defaults)})
+    examples = {one.name: text for one in parameters for text in _examples(one)[:1]}
+    read = read_filled({**fields, **_standing_in(body, examples)})
     if isinstance(read, LoopDefinition):
         return _once(found) or read
     return _once([*read, *found])
@@ -166,19 +167,25 @@ def _parameters(fields: Fields) -> tuple[tuple[Parameter, ...], list[Problem]]:
     return tuple(read), wrong
 
 
-def _standing_in(value: Fields, defaults: Mapping[str, str]) -> Fields:
-    return {name: _stood_in(item, defaults) for name, item in value.items()}
+def _examples(parameter: Parameter) -> tuple[str, ...]:
+    """Values that a parameter is known to take, the most likely one first."""
+    default = () if parameter.default is None else (text_of(parameter.default),)
+    return (*default, *parameter.chosen_from)
 
 
-def _stood_in(value: JsonValue, defaults: Mapping[str, str]) -> JsonValue:
+def _standing_in(value: Fields, examples: Mapping[str, str]) -> Fields:
+    return {name: _stood_in(item, examples) for name, item in value.items()}
+
+
+def _stood_in(value: JsonValue, examples: Mapping[str, str]) -> JsonValue:
     match value:
         case str():
             name = placeholder_alone(value)
-            return defaults.get(name, value) if name is not None else value
+            return examples.get(name, value) if name is not None else value
         case list():
-            return [_stood_in(item, defaults) for item in value]
+            return [_stood_in(item, examples) for item in value]
         case dict():
-            return _standing_in(value, defaults)
+            return _standing_in(value, examples)
         case _:
             return value
 

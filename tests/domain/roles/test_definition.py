@@ -179,6 +179,13 @@ REFUSED = {
         {"parameters": [{"name": "a", "default": "x", "choices": ["y", "z"]}]},
         "a default out of y, z",
     ),
+    "a limit of which no value is known": (
+        {
+            "parameters": [{"name": "n"}],
+            "termination_condition": {"type": "goal_bound", "value": "{{n}}"},
+        },
+        'found "{{n}}"; allowed: a whole number',
+    ),
     "an unknown placeholder": (
         {"roles": [role(prompt="At {{dept}}.")], "parameters": [{"name": "depth"}]},
         "roles[0].prompt: found the placeholder {{dept}}; allowed: one of depth. "
@@ -272,12 +279,17 @@ def test_a_loop_may_come_last_where_it_reviews_nothing(changes: dict[str, object
     assert read(**changes).roles[-1].loop is not None
 
 
-def test_a_limit_may_be_a_parameter() -> None:
+@pytest.mark.parametrize(
+    "parameter", [{"default": 2}, {"choices": [2, 3]}, {"choices": [3, 2], "default": 2}]
+)
+def test_a_limit_may_be_a_parameter(parameter: dict[str, object]) -> None:
     found = read(
-        parameters=[{"name": "rounds", "default": 2}],
+        parameters=[{"name": "rounds", **parameter}, {"name": "level", "choices": ["readonly"]}],
+        roles=[role(access="{{level}}")],
         termination_condition={"type": "goal_bound", "max_iterations": "{{rounds}}"},
     )
     assert found.termination_condition == GoalBound(type="goal_bound", max_iterations=2)
+    assert found.roles[0].access == "readonly"
 
 
 ANYTHING = st.recursive(
