@@ -10,6 +10,7 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems, no_problems
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.foundation.problems import (
     OBJECT,
     OBJECT_TYPES,
@@ -110,6 +111,7 @@ def _at(value: JsonValue, step: str | int) -> JsonValue:
             return None
 
 
+WORDS_CHARACTERS = 60
 _NO_ROLE = "no step of this kind of run calls this role"
 _NO_WORKERS = "no step of this kind of run starts workers"
 IDLE: Mapping[str, str] = {
@@ -121,13 +123,29 @@ IDLE: Mapping[str, str] = {
     "models.repair": _NO_ROLE,
 }
 
-AGENT_IDLE: Mapping[str, str] = {"skills": "an agent run is given skills with `recall: true` alone"}
+_NO_HISTORY = "only an agent run begins with a given conversation"
+_GIVEN_HISTORY: Mapping[str, str] = {
+    "agent.messages": _NO_HISTORY,
+    "agent.transcript": _NO_HISTORY,
+}
+
+AGENT_IDLE: Mapping[str, str] = {"models.evaluator": _NO_ROLE, "models.planner": _NO_ROLE}
+WITHOUT_RECALL: Mapping[str, str] = {
+    "skills": "an agent run is given skills with `recall: true` alone"
+}
 ROLES_IDLE: Mapping[str, str] = {
+    **_GIVEN_HISTORY,
+    "agent.system": "each stage has the system prompt of its role",
     "recall": "stages have the memory tools instead, each by its access",
     "skills": "stages have the skill tools instead, each by its access",
     "models.planner": "the stages of a definition have models of their own, or the executor's",
 }
-DELEGATION_IDLE: Mapping[str, str] = {"models.planner": "the manager plans itself"}
+DELEGATION_IDLE: Mapping[str, str] = {
+    **_GIVEN_HISTORY,
+    "agent.system": "manager and workers have system prompts of their own",
+    "agent.profile": "workers have the profile `delegate`",
+    "models.planner": "the manager plans itself",
+}
 
 
 def idle_notes(given: Fields) -> tuple[str, ...]:
@@ -142,10 +160,11 @@ def idle_notes(given: Fields) -> tuple[str, ...]:
         case "roles":
             # A stage may be a delegation, which starts workers and calls all these roles.
             idle = dict(ROLES_IDLE)
-        case "agent" if given.get("recall") is not True:
-            idle = {**IDLE, **AGENT_IDLE}
+        case "agent":
+            unread = {} if given.get("recall") is True else WITHOUT_RECALL
+            idle = {**IDLE, **AGENT_IDLE, **unread}
         case _:
-            idle = dict(IDLE)
+            idle = {**IDLE, **_GIVEN_HISTORY}
     return tuple(
         f"{path}: {_words(value)} has no effect in this version: {why}."
         for path, why in idle.items()
@@ -164,7 +183,7 @@ def _value_at(fields: Fields, path: str) -> JsonValue:
 
 
 def _words(value: JsonValue) -> str:
-    return value if isinstance(value, str) else shown(value)
+    return clipped_line(value, WORDS_CHARACTERS) if isinstance(value, str) else shown(value)
 
 
 def validated(

@@ -60,6 +60,40 @@ def test_several_are_one_line_each() -> None:
     assert all("\n" not in note for note in told)
 
 
+AGENT: dict[str, JsonValue] = {
+    "profile": "delegate",
+    "system": "Be brief.",
+    "messages": [{"role": "user", "text": "Hello."}],
+    "transcript": "a" * 64,
+    "temperature": 0.5,
+    "max_iterations": 3,
+}
+MODELS: dict[str, JsonValue] = dict.fromkeys(
+    ("executor", "evaluator", "planner", "manager", "worker", "critic"), "m"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("agent", {"models": "evaluator planner manager worker critic"}),
+        ("refine", {"agent": "messages transcript", "models": "manager worker critic"}),
+        ("roles", {"agent": "system messages transcript", "models": "planner"}),
+        ("delegation", {"agent": "profile system messages transcript", "models": "planner"}),
+    ],
+)
+def test_each_kind_names_what_nothing_of_it_reads(kind: str, named: dict[str, str]) -> None:
+    told = idle_notes({"kind": kind, "agent": AGENT, "models": MODELS})
+    expected = {f"{block}.{name}" for block, names in named.items() for name in names.split()}
+    assert {note.partition(":")[0] for note in told} == expected
+
+
+def test_a_long_text_is_cut_to_one_short_line() -> None:
+    (told,) = idle_notes({"kind": "roles", "agent": {"system": "Be brief.\n" * 99}})
+    assert told.startswith("agent.system: Be brief. Be brief.")
+    assert (len(told.splitlines()), len(told) < 160) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
