@@ -75,9 +75,7 @@ class Retrying:
             if why := reused(state.control, message):
                 raise NotAllowed(f"retry: {why}")
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
-        parent = row.parent if look is None else look.parent
-        if parent is not None:
-            raise await self._decided_by(parent, row)
+        await self._require_undecided(row, look)
         _require_failed(row, look)
         away = None if look is not None else await elsewhere(self.server, row)
         if away is not None and await known_there(self.server, run, away):
@@ -85,22 +83,27 @@ class Retrying:
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
 
-    async def _decided_by(self, parent: str, row: StoredRun) -> NotAllowed:
-        """The refusal of a retry of what another workflow has started."""
-        cure = f"Retry that one: perdure retry {parent}"
-        # The store says it as well, once the server has forgotten the run.
-        if row.parent is None and await self.records.run(parent) is None:
-            above = await self.server.look(parent)
-            experiment = above is not None and above.kind == EXPERIMENT_WORKFLOW
+    async def _require_undecided(self, row: StoredRun, look: ExecutionInfo | None) -> None:
+        """Refuse what a run above or an experiment decides on; other workflows do not mind."""
+        parent = row.parent or (look.parent if look is not None else None)
+        if parent is None:
+            return
+        if row.parent is not None or await self.records.run(parent) is not None:
+            cure = f"Retry that one: perdure retry {parent}"
+        elif await self._is_experiment(parent):
             cure = (
                 f"See what it made of it: perdure experiment report {parent}. For another try, "
                 "start another experiment."
-                if experiment
-                else "Start it again from there."
             )
-        return NotAllowed(
+        else:
+            return
+        raise NotAllowed(
             f"{row.id} works for {parent}, which decides what happens after it.", cure=cure
         )
+
+    async def _is_experiment(self, id: str) -> bool:
+        look = await self.server.look(id)
+        return look is not None and look.kind == EXPERIMENT_WORKFLOW
 
     async def _start_again(
         self, row: StoredRun, look: ExecutionInfo | None, message: Retry, state: LoopState | None

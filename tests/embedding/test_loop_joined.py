@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from agent_runs import Reply
 from installation import Installation
 from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -16,6 +17,8 @@ from temporalio.worker import Replayer, Worker
 from temporalio.workflow import ParentClosePolicy
 from waiting import eventually
 
+from perdure.domain.foundation.errors import NotFound
+from perdure.domain.run.messages import Retry
 from perdure.temporal import PerdurePlugin
 
 with workflow.unsafe.imports_passed_through():
@@ -23,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
 
 SHORT = {"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 4}}
 DRAFT = "one two three four five"
+MISSED: Reply = {"text": DRAFT}
 
 
 @dataclass
@@ -73,13 +77,13 @@ class Joining:
 
 @asynccontextmanager
 async def joining(
-    site: Installation, way: Way, *, delay_s: float
+    site: Installation, way: Way, *, delay_s: float = 0.0, first: Reply = MISSED
 ) -> AsyncGenerator[WorkflowHandle[Any, Any]]:
     """The workflow, started; at its end it must play as it was."""
     plugin = PerdurePlugin(site.settings)
     client = await Client.connect(site.address, plugins=[plugin])
     queue = f"joining-{uuid.uuid4().hex[:8]}"
-    model = await site.script({"replies": [{"text": DRAFT}, {"text": "Hi.", "delay_s": delay_s}]})
+    model = await site.script({"replies": [first, {"text": "Hi.", "delay_s": delay_s}]})
     given = replace(way, model=model, run=f"{queue}-mail")
     async with Worker(client, task_queue=queue, workflows=[Joining]):
         handle = await client.start_workflow(Joining.run, given, id=queue, task_queue=queue)
@@ -130,6 +134,26 @@ async def test_a_workflow_that_goes_on_as_new_finds_its_loop(
         await handle.signal(Joining.now)
         assert await handle.result() == [told]
         assert await bare.replies_taken(f"{handle.id}-mail") == 2
+
+
+async def test_a_failed_loop_is_retried_beside_the_workflow_that_awaited_it(
+    bare: Installation,
+) -> None:
+    refused: Reply = {"error": {"status": 401, "message": "no such key"}}
+    async with joining(bare, Way(again=True), first=refused) as handle:
+        run = f"{handle.id}-mail"
+
+        async def begun() -> bool:
+            try:
+                return bool(await bare.gateway.status(run))
+            except NotFound:
+                return False
+
+        await eventually(begun, seconds=60)
+        assert (await bare.gateway.result(run)).outcome == "failed"
+        await bare.gateway.verb(run, Retry(by="t"))
+        await handle.signal(Joining.now)
+        assert await handle.result() == ["accepted: Hi."]
 
 
 @pytest.mark.slow
