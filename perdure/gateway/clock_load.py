@@ -77,9 +77,10 @@ class ClockReader:
 
 
 def overdue_s(stands: UpkeepSchedule, went: UpkeepOutcome, now: datetime) -> float:
-    """For how many seconds a success has been overdue; 0 if it is on time or one is running."""
-    last = went.succeeded_at or stands.last_at
-    if last is None or stands.every_s is None or (went.open and went.failed is None):
+    """For how many seconds a success has been overdue; 0 if it is on time or one is at work."""
+    last = went.succeeded_at or stands.last_at or stands.created_at
+    at_work = went.open and went.failed is None and not went.unfetched
+    if last is None or stands.every_s is None or at_work:
         return 0.0
     due = last + timedelta(seconds=LATE_AFTER_INTERVALS * stands.every_s)
     return max((now - due).total_seconds(), 0.0)

@@ -255,6 +255,7 @@ class UpkeepSchedule(FrozenModel):
     every_s: float | None = None
     paused: bool = False
     looks: int = 0
+    created_at: datetime | None = None
     last_at: datetime | None = None
     next_at: datetime | None = None
 
@@ -266,7 +267,8 @@ class UpkeepOutcome(FrozenModel):
         succeeded_at: when the last one that did its work ended.
         failed: the workflow id of the newest one, if it failed, or fails and is tried again.
         why: its error.
-        open: whether the newest one is at work.
+        open: whether the newest one has not ended.
+        unfetched: whether no worker takes the newest one, so that it is not at work.
         began_at: when the newest one began.
     """
 
@@ -274,6 +276,7 @@ class UpkeepOutcome(FrozenModel):
     failed: str | None = None
     why: str = ""
     open: bool = False
+    unfetched: bool = False
     began_at: datetime | None = None
 
 

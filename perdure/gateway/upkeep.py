@@ -111,7 +111,11 @@ class Upkeep:
         elif not look.open and look.ending != "completed":
             why = await self._error(look)
         return UpkeepOutcome(
-            failed=look.id if why else None, why=why, open=look.open, began_at=look.started_at
+            failed=look.id if why else None,
+            why=why,
+            open=look.open,
+            unfetched=look.unfetched is not None and look.unfetched.late,
+            began_at=look.started_at,
         )
 
     async def _error(self, look: ExecutionInfo) -> str:
@@ -243,6 +247,7 @@ def _state_of(described: ScheduleDescription) -> UpkeepSchedule:
         every_s=intervals[0].every.total_seconds() if intervals else None,
         paused=described.schedule.state.paused,
         looks=info.num_actions,
+        created_at=info.created_at,
         last_at=max(recent, default=None),
         next_at=min(info.next_action_times, default=None),
     )

@@ -12,7 +12,7 @@ from perdure.domain.foundation.names import loops_queue
 from perdure.domain.installation.deployment import Deployment
 from perdure.domain.retention.erasure import Pending
 from perdure.gateway.clock_difference import server_ahead
-from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule
+from perdure.gateway.types import UpkeepOutcome, UpkeepSchedule, worker_command
 from perdure.gateway.worker_probe import server_version
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.deployments import DeploymentGateway, advice
@@ -237,10 +237,13 @@ def collecting(stands: UpkeepSchedule, went: UpkeepOutcome) -> Check:
             "See all of it with `temporal workflow show --workflow-id "
             f"{went.failed}`, and once that is mended: perdure gc"
         )
+    elif went.unfetched:
+        told += f"; no worker takes the one that began at {_moment(went.began_at)}"
+        cures.append(f"Start one with {worker_command(None)}.")
     elif went.open:
         told += f"; one is at work since {_moment(went.began_at)}"
     told += f"; {_success(stands, went)}"
-    state = "failed" if went.failed is not None else "warning" if stands.paused else "ok"
+    state = "failed" if went.failed is not None else "warning" if cures else "ok"
     return Check(name=RETENTION, state=state, found=told, cure=" ".join(cures))
 
 

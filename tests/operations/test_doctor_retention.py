@@ -39,6 +39,13 @@ LAST = "perdure-1a2b-gc-2026-03-01T02:30:00Z"
             "",
         ),
         (
+            {"looks": 1},
+            {"open": True, "unfetched": True, "began_at": NIGHT},
+            "warning",
+            "no worker takes the one that began at 2026-03-01 02:30 UTC; the server knows of no",
+            "Start one with `perdure worker`",
+        ),
+        (
             {"looks": 3, "paused": True},
             {"succeeded_at": NIGHT},
             "warning",

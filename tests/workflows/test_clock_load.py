@@ -20,12 +20,15 @@ DAY = timedelta(days=1)
     ("stands", "went", "overdue"),
     [
         ({}, {}, 0),
-        ({"last_at": NOW - 3 * DAY}, {}, 86_400),
+        ({"created_at": NOW - 3 * DAY, "paused": True}, {}, 86_400),
+        ({"created_at": NOW - 9 * DAY, "last_at": NOW - 3 * DAY}, {}, 86_400),
         ({"last_at": NOW}, {"succeeded_at": NOW - DAY}, 0),
         ({"last_at": NOW}, {"succeeded_at": NOW - 2 * DAY}, 0),
         ({"last_at": NOW}, {"succeeded_at": NOW - 3 * DAY, "failed": "w"}, 86_400),
         ({"last_at": NOW}, {"succeeded_at": NOW - 3 * DAY, "open": True}, 0),
         ({"last_at": NOW}, {"succeeded_at": NOW - 3 * DAY, "open": True, "failed": "w"}, 86_400),
+        ({"last_at": NOW - 3 * DAY}, {"open": True}, 0),
+        ({"last_at": NOW - 3 * DAY}, {"open": True, "unfetched": True}, 86_400),
         ({"last_at": NOW - 3 * DAY, "paused": True}, {"succeeded_at": NOW - 3 * DAY}, 86_400),
     ],
 )
@@ -36,7 +39,7 @@ def test_a_collection_is_overdue_after_two_intervals(
     assert overdue_s(schedule, UpkeepOutcome.model_validate(went), NOW) == overdue
 
 
-async def test_a_collection_that_fails_is_told(
+async def test_a_collection_that_no_worker_takes_or_that_fails_is_told(
     bare: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock_load, "KNOWN_FOR_S", 0.0)
@@ -53,6 +56,11 @@ async def test_a_collection_that_fails_is_told(
             return (await collections.outcome()).open
 
         await eventually(begun)
+
+        async def unfetched() -> bool:
+            return (await collections.outcome()).unfetched
+
+        await eventually(unfetched, seconds=60)
         recent = (await bare.client.get_schedule_handle(stands.id).describe()).info.recent_actions
         await bare.client.get_workflow_handle(recent[-1].action.workflow_id).terminate()  # type: ignore[union-attr]
 
