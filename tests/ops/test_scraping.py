@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ops.test_kubernetes import PODS, SETTINGS
+from tests.ops.test_kubernetes import OF_BUILDS, PODS, SETTINGS
 
 OPS = Path(__file__).parents[2] / "ops"
 PLAIN, IN_CLUSTER = OPS / "prometheus.yml", OPS / "prometheus-kubernetes.yml"
@@ -53,16 +53,22 @@ def test_every_job_that_an_alert_names_is_read(file: Path) -> None:
 
 
 def test_each_pod_is_read_under_its_job_at_its_port() -> None:
+    builds = {
+        name: one["spec"]["template"]
+        for name, one in OF_BUILDS.items()
+        if one["kind"] == "Deployment"
+    }
     found = {
         (job, name, labels["__address__"])
         for job, config in jobs(IN_CLUSTER).items()
-        for name, pod in PODS.items()
+        for name, pod in (PODS | builds).items()
         if (labels := relabelled(config["relabel_configs"], discovered(pod))) is not None
     }
     worker = SETTINGS["PERDURE_METRICS_ADDRESS"].rpartition(":")[2]
     assert found == {
         ("perdure-api", "Deployment perdure-api", "10.1.2.3:8237"),
         ("perdure-worker", "Deployment perdure-worker", f"10.1.2.3:{worker}"),
+        *(("perdure-worker", name, f"10.1.2.3:{worker}") for name in builds),
     }
 
 
