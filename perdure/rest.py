@@ -30,7 +30,7 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
     """Answer until SIGTERM or SIGINT.
 
     Raises:
-        NotAllowed: other machines could reach it, and there is no token.
+        NotAllowed: other machines could reach it, and nobody could sign in.
         ServiceUnavailable: it cannot listen on the address.
     """
     if settings.log_format == "json":

@@ -70,6 +70,27 @@ async def note_use(access: AccessStore, token: ApiToken, *, now: datetime) -> No
             await access.note_use(token.id, at=now)
 
 
+async def require_usable(access: AccessStore, where: str, *, now: datetime) -> None:
+    """Refuse to listen as long as no token lets anybody in.
+
+    Args:
+        access: the known tokens.
+        where: who does not listen, as the beginning of a sentence.
+        now: the time at which a token has to be usable.
+
+    Raises:
+        NotAllowed: there is no token, or none that is usable.
+    """
+    tokens = await access.tokens()
+    if any(token.usable(now) for token in tokens):
+        return
+    gone = " that is usable: those that it knows have expired or were revoked" if tokens else ""
+    raise NotAllowed(
+        f"{where} until there is a token{gone}.",
+        cure="Make one: perdure api token create NAME --scope read --scope operate",
+    )
+
+
 # Fields through which a run could see the data of others.
 SHARED = ("session", "project")
 

@@ -143,7 +143,7 @@ async def api(settings: Settings) -> Check:
     if settings.api == "off":
         return Check(name="rest api", state="ok", found="installed, switched off (PERDURE_API)")
     if is_new(settings):
-        return _without_token("installed")
+        return _without_token(known=0)
     try:
         async with stores_of(settings) as opened:
             tokens = await opened.access.tokens()
@@ -152,7 +152,7 @@ async def api(settings: Settings) -> Check:
     now = utc_now()
     usable = sum(token.usable(now) for token in tokens)
     if not usable:
-        return _without_token("installed")
+        return _without_token(known=len(tokens))
     soon = [token.id for token in tokens if token.usable(now) and not token.usable(now + WEEK)]
     if soon:
         return Check(
@@ -164,11 +164,12 @@ async def api(settings: Settings) -> Check:
     return Check(name="rest api", state="ok", found=f"installed, {usable} usable tokens")
 
 
-def _without_token(installed: str) -> Check:
+def _without_token(*, known: int) -> Check:
+    none = f"none of its {plural(known, 'token')} is usable" if known else "no token yet"
     return Check(
         name="rest api",
         state="ok",
-        found=f"{installed}, no token yet, so nobody is let in",
+        found=f"installed, {none}, so none lets anybody in",
         cure="Make one: perdure api token create NAME --scope operate",
     )
 

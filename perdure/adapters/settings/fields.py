@@ -224,7 +224,8 @@ class SettingFields(BaseSettings):
     """Whether the embedded services include the REST API. `auto`: if it is installed; `on`: start
     it or fail."""
     api_host: str = "127.0.0.1"
-    """Address on which the REST API listens. On any but loopback a token must exist."""
+    """Address on which the REST API listens. On any but loopback it takes a usable token, or single
+    sign-on."""
     api_port: int = Field(8237, ge=1, le=65535)
     """Port of the REST API. The embedded services take another free port if it is in use."""
     api_rate_per_minute: int = Field(600, ge=1)

@@ -9,14 +9,14 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from perdure.domain.foundation.errors import NotAllowed, PerdureError
+from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.mcp.handler import McpSite
 from perdure.interfaces.mcp.server import build_server
 from perdure.interfaces.rest.auth_middleware import Rates
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.rest.server import serve
-from perdure.interfaces.tokens import ShownToken, caller_of
+from perdure.interfaces.tokens import ShownToken, caller_of, require_usable
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -34,16 +34,11 @@ async def serve_http(
     """Answer over streamable HTTP on loopback until `stop` (or SIGTERM, SIGINT).
 
     Raises:
-        NotAllowed: there is no token that anybody could send.
+        NotAllowed: there is no usable token that anybody could send.
         ServiceUnavailable: the port cannot be listened on.
     """
     async with site.opened(False) as services:
-        tokens = await services.access.tokens()
-    if not any(token.usable(site.now()) for token in tokens):
-        raise NotAllowed(
-            "The MCP server does not listen until there is a token that clients can send.",
-            cure="Make one: perdure api token create NAME --scope read --scope operate",
-        )
+        await require_usable(services.access, "The MCP server does not listen", now=site.now())
     server = build_server(site)
     app = Guard(server.streamable_http_app(streamable_http_path=PATH, host=HOST), site=site)
     async with server.session_manager.run():

@@ -1,4 +1,4 @@
-"""Serves the application on a port: on loopback by default, elsewhere only if a token exists."""
+"""Serves the application on a port: on loopback by default, elsewhere if somebody can sign in."""
 
 import asyncio
 import socket
@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
+from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.installation.hosts import is_loopback, names_of
 from perdure.interfaces.rest.connections import Addressed, BoundedProtocol
 from perdure.interfaces.rest.endings import Endings
 from perdure.interfaces.rest.settings import ApiSite
+from perdure.interfaces.tokens import require_usable
 
 CLOSING_S = 3
 KEEP_ALIVE_S = 30
@@ -28,12 +29,8 @@ async def require_token_beyond_loopback(site: ApiSite, host: str) -> None:
     """
     if is_loopback(host) or site.single_sign_on is not None:
         return
-    tokens = await site.services.access.tokens()
-    if not any(token.usable(site.now()) for token in tokens):
-        raise NotAllowed(
-            f"The API does not listen on {host} until a token exists.",
-            cure="Make one: perdure api token create NAME --scope read --scope operate",
-        )
+    where = f"The API does not listen on {host}"
+    await require_usable(site.services.access, where, now=site.now())
 
 
 async def serve(

@@ -363,7 +363,10 @@ def test_loopback_is_known(host: str, alone: bool) -> None:
 async def test_it_listens_elsewhere_only_with_a_token(unmanned: Installation) -> None:
     api = api_site(unmanned)
     await require_token_beyond_loopback(api, "127.0.0.1")
-    with pytest.raises(NotAllowed, match="until a token exists"):
+    with pytest.raises(NotAllowed, match=r"on 0\.0\.0\.0 until there is a token\."):
+        await require_token_beyond_loopback(api, "0.0.0.0")
+    await token_of(api, "read", expires_at=api.now())
+    with pytest.raises(NotAllowed, match=r"a token that is usable: those that it knows have exp"):
         await require_token_beyond_loopback(api, "0.0.0.0")
     await token_of(api, "read")
     await require_token_beyond_loopback(api, "0.0.0.0")
