@@ -52,7 +52,9 @@ OPEN = f'{ONE} (perdure_runs{{outcome=""}})'
 SPENT = f"{ONE} (perdure_model_cost_usd_total)"
 READ = 'perdure_model_tokens_total{type="cache_read"}'
 PROMPT = 'perdure_model_tokens_total{type=~"input|cache_read"}'
-BROKEN = rate(f"{CALLS}_count", "model", '{status!="replied"}')
+# As in the rule PerdureModelCallsFail.
+NO_FAILURE = "replied|does_not_fit|interrupted|sealed"
+BROKEN = rate(f"{CALLS}_count", "model", f'{{status!~"{NO_FAILURE}"}}')
 REWORK = rate("perdure_verdicts_total", "verdict", '{rework="true"}')
 STEPS = quantile(0.95, "temporal_activity_execution_latency_seconds", "activity_type")
 STORE_UP = f'{ONE} (perdure_part_up{{part="store"}})'
@@ -176,7 +178,7 @@ PROVIDERS = (
         {"{{model}} {{status}}": rate(f"{CALLS}_count", "model, status")},
     ),
     Panel(
-        "Share without a reply",
+        "Share that fails",
         "percentunit",
         {"{{model}}": f"{BROKEN} / {rate(f'{CALLS}_count', 'model')}"},
     ),

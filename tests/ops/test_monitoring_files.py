@@ -64,6 +64,18 @@ def test_the_dashboards_are_those_of_the_script() -> None:
     assert [path.stem for path in DASHBOARDS] == ["cost", "fleet", "providers", "quality", "stores"]
 
 
+def test_dashboard_and_alert_agree_on_the_calls_that_fail() -> None:
+    spared = {
+        found
+        for query in (rule["expr"] for rule in RULES if rule["alert"] == "PerdureModelCallsFail")
+        for found in re.findall(r'status!~"([^"]+)"', query)
+    }
+    (providers,) = (path for path in DASHBOARDS if path.stem == "providers")
+    shown = {found for query in queries(providers) for found in re.findall(r"status!.*?}", query)}
+    assert shown == {f'status!~"{one}"}}' for one in spared}
+    assert "interrupted" in "".join(spared)
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_every_alert_has_a_paragraph_that_it_names(rule: dict[str, dict[str, str]]) -> None:
     name = str(rule["alert"])

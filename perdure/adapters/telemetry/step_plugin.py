@@ -1,6 +1,7 @@
 """Adds facts from a step's request and report to its span, and counts them in metrics."""
 
 import time
+from asyncio import CancelledError
 
 from opentelemetry import trace
 from opentelemetry.metrics import Counter, Histogram, Meter
@@ -87,8 +88,11 @@ def _histogram(meter: Meter, metric: Metric) -> Histogram:
     )
 
 
-BROKEN = "failed"
+BROKEN, INTERRUPTED = "failed", "interrupted"
 MADE = "made"
+CHECK = "check_call"  # of a tool call, and not the call itself
+# What ends attempts from outside: their worker stops, or the server waits for them no longer.
+FROM_OUTSIDE = frozenset({"worker_shutdown", "given_up"})
 
 
 class StepTelemetryPlugin(SimplePlugin):
@@ -142,12 +146,15 @@ class _ObservedActivity(ActivityInboundInterceptor):
     ) -> None:
         kind = error.type if isinstance(error, ApplicationError) else None
         span.set_attribute(names.ERROR_TYPE, kind or type(error).__name__)
+        outside = kind in FROM_OUTSIDE or isinstance(error, CancelledError)
         asked = _call(request)
-        if isinstance(asked, ToolCallRequest):
-            self._meters.tool_call(tool=_counted_name(asked), outcome=BROKEN)
+        if isinstance(asked, ToolCallRequest) and activity.info().activity_type != CHECK:
+            outcome = INTERRUPTED if outside else BROKEN
+            self._meters.tool_call(tool=_counted_name(asked), outcome=outcome)
         if not isinstance(asked, ModelCallRequest):
             return
-        self._count_call(asked, status=kind or BROKEN, seconds=seconds)
+        status = INTERRUPTED if outside else kind or BROKEN
+        self._count_call(asked, status=status, seconds=seconds)
         failure = _model_failure(error)
         if failure is not None:
             span.set_attributes(account_attributes(failure.account))

@@ -54,7 +54,8 @@ TOOL_CALLS = Metric(
     "perdure_tool_calls",
     "counter",
     "{call}",
-    "Attempts of tool calls by outcome; outcome failed means that the step itself broke. "
+    "Attempts of tool calls by outcome; outcome failed means that the step itself broke, "
+    "and interrupted that it was cancelled or its worker stopped. "
     "Generated tools count together, as the tool made.",
     ("tool", "outcome"),
 )
