@@ -57,7 +57,7 @@ async def logs(
     """Read the logs of the embedded services.
 
     Args:
-        part: One of supervisor, temporal, model, worker, api. Default: all.
+        part: Such as supervisor, temporal, model, worker, worker-2, api or codec. Default: all.
         lines: Number of lines.
         follow: Follow new lines until Ctrl-C.
     """
