@@ -16,6 +16,19 @@ WRITER = {
 }
 
 
+REVIEWED = {
+    "kind": "refine",
+    "goal": "Name a tree",
+    "rubric": [
+        {"name": name, "description": f"its {name}", "evaluator": {"human": {}}}
+        for name in ("tone", "facts")
+    ],
+    "recall": False,
+    "learn": False,
+    "refine": {"plan": "off", "max_iterations": 1},
+}
+
+
 def _asks(page: Page, run: str) -> Locator:
     return page.locator(f"article[id^='gate-{run}']")
 
@@ -145,3 +158,15 @@ async def test_a_double_tap_approves_once_and_is_told_so(rest, page, asking):
     await page.goto(f"{rest.url}/inbox")
     await _asks(page, asking).get_by_role("button", name="Approve:").dblclick()
     await expect(page.get_by_text("approve, by test")).to_be_visible()
+
+
+async def test_the_scores_of_several_dimensions_arrive(stage, rest, page):
+    run = await stage.site.start(REVIEWED, {"replies": [{"text": "An oak."}]})
+    await page.goto(f"{rest.url}/inbox")
+    card = _asks(page, run)
+    for at, (score, words) in enumerate((("0.9", "warm"), ("0.8", "one tree"))):
+        await card.get_by_label("Score from 0 to 1").nth(at).fill(score, timeout=SOON_MS)
+        await card.get_by_label("What is missing").nth(at).fill(words)
+    await card.get_by_role("button", name="Send the scores").click()
+    await page.wait_for_url("**/inbox?had=*")
+    assert (await rest.ended(run))["best"]["score"] == pytest.approx(0.85)

@@ -21,7 +21,7 @@ from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.cookies import given_cookies
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import Session
-from perdure.interfaces.web.visit import VISITOR, Visitor, Written, written
+from perdure.interfaces.web.visit import VISITOR, Visitor, Written, texts_of, written
 
 SIGN_IN = "/sign-in"
 OPEN = (SIGN_IN, "/assets/")
@@ -213,7 +213,7 @@ async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
         return ()
     try:
         async with request.form(max_files=0) as form:
-            return written({name: text for name, text in form.items() if isinstance(text, str)})
+            return written(texts_of(form))
     except HTTPException:
         return ()  # files, or no form at all
 

@@ -1,6 +1,7 @@
 """What every view is given: the visitor, the API in the visitor's name, and ways to answer."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -8,6 +9,7 @@ from urllib.parse import quote
 
 from fastapi import Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.datastructures import FormData
 from starlette.types import ASGIApp
 
 from perdure.domain.foundation.errors import StoreAway
@@ -48,6 +50,7 @@ _OURS = frozenset(
 # Secrets are never sent back.
 _TOKEN_FIELDS = frozenset({"token", "ticket"})
 _LABELS = {"text": "your words"}
+_LINE_END = re.compile(r"\r\n?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +188,20 @@ def run_path(run: str, *more: str) -> str:
 
 async def fields_of(request: Request) -> Mapping[str, str]:
     """The text fields of a form; of equal names the last one."""
-    form = await request.form()
-    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    fields = texts_of(await request.form())
     # For the page of a refusal, which is made elsewhere.
     setattr(request.state, WRITTEN, written(fields))
     return fields
 
 
 Fields = Annotated[Mapping[str, str], Depends(fields_of)]
+
+
+def texts_of(form: FormData) -> dict[str, str]:
+    """The text fields of a form as they were typed: browsers send each end of a line as CRLF."""
+    return {
+        name: _LINE_END.sub("\n", value) for name, value in form.items() if isinstance(value, str)
+    }
 
 
 def once_of(fields: Mapping[str, str]) -> dict[str, str]:
