@@ -59,6 +59,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     tree_routes.router,
     run_routes.router,
 )
+_FROM_PAGE = "Open the page again, and send it from there."
+# By the status: a short name, what was found, and the cure.
+_UNKNOWN = {
+    404: ("not_found", "There is no such page.", ""),
+    405: ("method_not_allowed", "Nothing is to be read here, or no form is taken.", _FROM_PAGE),
+}
 
 
 async def from_own_form(request: Request, fields: Fields) -> None:
@@ -74,7 +80,7 @@ async def from_own_form(request: Request, fields: Fields) -> None:
             403,
             "form_of_another_session",
             "The form is not of this session.",
-            "Open the page again, and send it from there.",
+            _FROM_PAGE,
         )
 
 
@@ -143,8 +149,9 @@ async def _away(request: Request, error: Exception) -> Response:
 
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    told = "There is no such page." if error.status_code == 404 else str(error.detail)
-    return _problem(request, ApiProblem(error.status_code, "not_found", told))
+    status = error.status_code
+    unreadable = "bad_request", f"The form cannot be read: {error.detail}", _FROM_PAGE
+    return _problem(request, ApiProblem(status, *_UNKNOWN.get(status, unreadable)))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -186,9 +186,14 @@ def run_path(run: str, *more: str) -> str:
     return "/" + "/".join(("runs", *(quote(part, safe="") for part in (run, *more))))
 
 
+async def form_of(request: Request) -> FormData:
+    """The form of a request; one field may fill the whole of it, as the body has its own limit."""
+    return await request.form(max_part_size=site_of(request).rules.body_bytes)
+
+
 async def fields_of(request: Request) -> Mapping[str, str]:
     """The text fields of a form; of equal names the last one."""
-    fields = texts_of(await request.form())
+    fields = texts_of(await form_of(request))
     # For the page of a refusal, which is made elsewhere.
     setattr(request.state, WRITTEN, written(fields))
     return fields

@@ -65,3 +65,21 @@ async def test_a_guest_is_told_too(
     assert answer.status_code == 500
     assert TOLD in answer.text
     assert CURE in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "media", "status", "title"),
+    [
+        ("GET", "/nowhere", "", 404, "Not found"),
+        ("GET", "/inbox/alike", "", 405, "Method not allowed"),
+        ("POST", "/inbox/alike", "multipart/form-data", 400, "Bad request"),
+    ],
+)
+async def test_what_the_framework_refuses_goes_by_its_own_name(
+    person: Visitor, method: str, path: str, media: str, status: int, title: str
+) -> None:
+    headers = {"origin": person.url, "content-type": media}
+    answer = await person.client.request(method, path, headers=headers)
+    assert answer.status_code == status
+    assert f"<h1>{title}</h1>" in answer.text
+    assert status == 404 or "Open the page again, and send it from there." in answer.text

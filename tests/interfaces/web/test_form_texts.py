@@ -1,17 +1,21 @@
-"""The texts of a form as a browser sends them: each end of a line is CRLF."""
+"""The texts of a form as a browser sends them: each end of a line is CRLF, and some are long."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from page_visit import visitor
 from refining import draft, spec, written
 from rest import Rest, scripted, served
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
+from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.web.visit import fields_of
 
 FORM = "application/x-www-form-urlencoded"
@@ -31,14 +35,32 @@ HUMAN = [
 ]
 
 
-@pytest.mark.parametrize(("media", "body"), SENT.values(), ids=SENT)
-async def test_ends_of_lines_are_one_sign(media: str, body: bytes) -> None:
+def form(media: str, body: bytes, *, body_bytes: int = 1024) -> Request:
+    """A form that an installation gets which takes so many bytes."""
+
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
+    unused: Any = None
+    rules = ApiRules(body_bytes=body_bytes)
+    site = ApiSite(services=unused, surroundings=unused, now=unused, version="", rules=rules)
+    app = SimpleNamespace(state=SimpleNamespace(site=site))
     headers = [(b"content-type", media.encode())]
-    request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
-    assert await fields_of(request) == {"goal": "one\ntwo\n"}
+    return Request({"type": "http", "method": "POST", "headers": headers, "app": app}, receive)
+
+
+@pytest.mark.parametrize(("media", "body"), SENT.values(), ids=SENT)
+async def test_ends_of_lines_are_one_sign(media: str, body: bytes) -> None:
+    assert await fields_of(form(media, body)) == {"goal": "one\ntwo\n"}
+
+
+@pytest.mark.parametrize(("media", "body"), SENT.values(), ids=SENT)
+async def test_a_field_may_be_as_long_as_the_body(media: str, body: bytes) -> None:
+    long = b"x" * 1024 * 1024
+    request = form(media, body.replace(b"one", long), body_bytes=2 * len(long))
+    assert len((await fields_of(request))["goal"]) == len(long) + len("\ntwo\n")
+    with pytest.raises(HTTPException):
+        await fields_of(form(media, body.replace(b"one", long), body_bytes=len(long)))
 
 
 @pytest.fixture

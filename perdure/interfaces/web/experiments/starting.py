@@ -18,14 +18,14 @@ from perdure.interfaces.experiments.words import SCORED, planned_rows
 from perdure.interfaces.rest.tasks import ReadyTask, ReadyTasks
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.experiments.experiment_form import ExperimentForm
-from perdure.interfaces.web.visit import Fields, Here, Visit
+from perdure.interfaces.web.visit import Fields, Here, Visit, form_of
 
 router = APIRouter()
 
 
 async def uploaded(request: Request) -> bytes:
     """The uploaded file; empty if none was chosen."""
-    file = (await request.form()).get("file")
+    file = (await form_of(request)).get("file")
     if not isinstance(file, UploadFile):
         return b""
     try:

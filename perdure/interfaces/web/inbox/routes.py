@@ -18,7 +18,7 @@ from perdure.interfaces.rest.auth import Caller
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.inbox.cards import LIMITS, cards_of, groups_of, scores_text
-from perdure.interfaces.web.visit import Fields, Here
+from perdure.interfaces.web.visit import Fields, Here, form_of
 
 INBOX = "/inbox"
 PAGE = 30
@@ -72,7 +72,7 @@ async def count(visit: Here) -> Response:
 async def several(request: Request, visit: Here, fields: Fields) -> Response:
     """Send one answer to several questions, and report each refusal."""
     # Not `fields`, which keeps the last of equal names.
-    form = await request.form()
+    form = await form_of(request)
     chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
     refused: dict[str, str] = {}
     for one in chosen:

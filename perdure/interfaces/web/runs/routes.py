@@ -18,7 +18,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.interfaces.formatting import sparkline
 from perdure.interfaces.rest.schemas import Runs
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit, once_of
+from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit, form_of, once_of
 
 FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
 FURTHER = ("outcome", "phase", "label", "definition", "root")
@@ -91,7 +91,7 @@ async def steer(request: Request, visit: Here, fields: Fields, verb: str) -> Res
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     # Not `fields`, which keeps the last of equal names.
-    form = await request.form()
+    form = await form_of(request)
     ids = [one for one in form.getlist("run") if isinstance(one, str)]
     refused: dict[str, str] = {}
     for run in ids:

@@ -26,6 +26,7 @@ from perdure.domain.llm.file_signatures import SUPPORTED, media_type_of, named_a
 from perdure.interfaces.contents import text_in
 from perdure.interfaces.plan import PlannedInput
 from perdure.interfaces.web.api_calls import ApiProblem
+from perdure.interfaces.web.visit import form_of
 
 FIELD = "files"
 KEPT = "kept:"
@@ -57,7 +58,7 @@ def most_bytes(body_bytes: int) -> int:
 async def chosen(request: Request) -> list[tuple[str, bytes]]:
     """The files of a form by name; empty file fields are left out."""
     found: list[tuple[str, bytes]] = []
-    for file in (await request.form()).getlist(FIELD):
+    for file in (await form_of(request)).getlist(FIELD):
         if not isinstance(file, UploadFile):
             continue
         try:
