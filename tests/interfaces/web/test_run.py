@@ -148,8 +148,34 @@ def test_the_words_that_differ_are_marked() -> None:
     assert all(not line.pieces for line in other)
 
 
-def test_what_is_too_long_is_not_compared() -> None:
-    assert differences("a" * 150_000, "b" * 60_000) is None
+NUMBERS = [str(number) for number in range(9_000)]
+TOO_LONG = {
+    "characters": ("a" * 150_000, "b" * 60_000),
+    "lines that repeat": ("\n".join(NUMBERS[:190] * 90), "\n".join(NUMBERS[189::-1] * 90)),
+    "every other line": ("\n".join(NUMBERS), "\n!\n".join(NUMBERS)),
+}
+REPEATED = {
+    "words that repeat": ("a b " * 2_400, "b a " * 2_400),
+    "every other word": (" ".join(NUMBERS[:2_000]), " ! ".join(NUMBERS[:2_000])),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("before", "after"), TOO_LONG.values(), ids=TOO_LONG)
+def test_what_is_too_long_is_not_compared(before: str, after: str) -> None:
+    assert differences(before, after) is None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("before", "after"), REPEATED.values(), ids=REPEATED)
+def test_words_are_marked_as_far_as_time_allows(before: str, after: str) -> None:
+    lines = differences(
+        "\n".join([before] * 9 + ["one new word"]), "\n".join([after] * 9 + ["one old word"])
+    )
+    assert lines is not None
+    gone = [line for line in lines if line.kind == "gone"]
+    assert not all(line.pieces for line in gone)
+    assert gone[-1].pieces, "a short line is marked all the same"
 
 
 HOSTILE = "# Bottle\n<script>alert(1)</script> [x](javascript:alert(2)) \u202egnp.exe ![i](http://x/y.png)"

@@ -69,7 +69,7 @@ async def compare(visit: Here, left: str = "", right: str = "", experiment: str 
     if not left or not right:
         return await _ask(visit, left, right)
     one, two = await asyncio.gather(_side(visit, left), _side(visit, right))
-    changes = differences(one.output or "", two.output or "")
+    changes = await asyncio.to_thread(differences, one.output or "", two.output or "")
     return visit.page(
         "compare/compare.html",
         left=one,

@@ -1,5 +1,6 @@
 """The page of one run, its live part, and the forms of its actions."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -65,7 +66,7 @@ async def iteration(visit: Here, run: str, index: int) -> Response:
     before = await read_iteration(visit.api, run, index - 1) if index > 1 else None
     changes: tuple[Line, ...] | None = ()
     if before and before.output and found.output:
-        changes = differences(before.output, found.output)
+        changes = await asyncio.to_thread(differences, before.output, found.output)
     return visit.page(
         "run/iteration_part.html" if visit.wants_part else "run/iteration.html",
         run=run,
