@@ -6,6 +6,7 @@ forms or images, and no addresses except links that a person clicks.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache, partial
@@ -29,14 +30,17 @@ _TAGS = {
 _ROWS, _NARROWEST = 18, 25
 # Of a longer text only the beginning is shown: the whole would keep server and browser busy.
 MOST_SHOWN = 200_000
+# The parser fills up short rows of a table, so that a small text could become a large page.
+MOST_CELLS = 10_000
+LINE_END = re.compile(r"\r\n?|\n")
+_DELIMITERS = re.compile(r"[>\s]*[-:|\s]+")
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def markdown(text: str) -> Markup:
-    """Foreign Markdown as harmless HTML; a text that is too long is shown as plain text."""
-    if len(text) > MOST_SHOWN:
+    """Foreign Markdown as harmless HTML; shown as plain text if it or its tables are too long."""
+    if len(text) > MOST_SHOWN or _cells(seen := visible(text)) > MOST_CELLS:
         return source(text)
-    seen = visible(text)
     cleaned = nh3.clean(
         _markdown.render(seen),
         tags=_TAGS,
@@ -47,6 +51,18 @@ def markdown(text: str) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(f'<div class="prose" dir="auto">{cleaned}</div>')
+
+
+def _cells(text: str) -> int:
+    """How many cells the tables of a text have at most; a table ends at an empty line."""
+    found = columns = 0
+    for line in LINE_END.split(text):  # as the parser; `splitlines` knows more ends
+        if not line.strip():
+            columns = 0
+        elif _DELIMITERS.fullmatch(line):
+            columns = max(columns, line.count("|") + 1)
+        found += columns
+    return found
 
 
 def source(text: str) -> Markup:

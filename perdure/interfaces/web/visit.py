@@ -1,7 +1,6 @@
 """What every view is given: the visitor, the API in the visitor's name, and ways to answer."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -18,7 +17,7 @@ from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
-from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.rendering import LINE_END, rendered
 from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.shared import Shared
 
@@ -50,7 +49,6 @@ _OURS = frozenset(
 # Secrets are never sent back.
 _TOKEN_FIELDS = frozenset({"token", "ticket"})
 _LABELS = {"text": "your words"}
-_LINE_END = re.compile(r"\r\n?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +203,7 @@ Fields = Annotated[Mapping[str, str], Depends(fields_of)]
 def texts_of(form: FormData) -> dict[str, str]:
     """The text fields of a form as they were typed: browsers send each end of a line as CRLF."""
     return {
-        name: _LINE_END.sub("\n", value) for name, value in form.items() if isinstance(value, str)
+        name: LINE_END.sub("\n", value) for name, value in form.items() if isinstance(value, str)
     }
 
 

@@ -31,6 +31,35 @@ def test_a_text_is_cut_where_it_is_too_long_and_says_so(show, more: int, told: s
     assert shown.count("x") >= MOST_SHOWN
 
 
+def table(columns: int, rows: int, before: str = "") -> str:
+    """A table whose rows have one cell each: the parser fills them up."""
+    lines = ["|a" * columns, "|-" * columns, *["|x"] * rows]
+    return "".join(f"{before}{line}\n" for line in lines) + "\n"
+
+
+TABLES = {
+    "one wide": table(240, 250),
+    "many": table(100, 20) * 20,
+    "in a quotation": table(240, 250, "> > "),
+    "in a list": "- one\n\n" + table(240, 250, "  "),
+    "with signs that end lines elsewhere": table(240, 250).replace("|x", "|x\f\f|"),
+    "with old ends of lines": table(240, 250).replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+def test_tables_that_are_too_long_are_shown_as_they_were_written(text: str) -> None:
+    shown = markdown(text)
+    assert "<table" not in shown
+    assert len(shown) < 5 * len(text)
+
+
+def test_a_long_table_is_a_table() -> None:
+    shown = markdown(table(9, 900) + "# More\n\n" + "a line\n" * 9_000)
+    assert shown.count("<td>") == 9 * 900
+
+
 async def test_a_page_stays_small_and_the_whole_can_be_saved(writing: Rest) -> None:
     run = await writing.start(TASK)
     await writing.ended(run)
