@@ -16,14 +16,15 @@ from perdure.domain.installation.access import ApiToken, Scope
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.web.api_calls import Api, ApiProblem, Shape
+from perdure.interfaces.web.api_calls import DEFECT, Api, ApiProblem, Shape
 from perdure.interfaces.web.rendering import LINE_END, rendered
 from perdure.interfaces.web.session import Session
 from perdure.interfaces.web.shared import Shared
 
 VISITOR = "perdure_visitor"
 SEE_OTHER = 303
-REFUSED = 400
+REFUSED, CONFLICT = 400, 409
+UNSURE = "unsure"
 WRITTEN = "written"
 # The longest wait for what scripts can load later.
 BESIDE_S = 1.0
@@ -40,6 +41,7 @@ _OURS = frozenset(
         "scores",
         "once",
         "key",
+        UNSURE,
         "gate",
         "run",
         "mode",
@@ -215,6 +217,19 @@ def once_of(fields: Mapping[str, str]) -> dict[str, str]:
     given = fields.get("once", "")[:KEY_CHARACTERS]
     # Whatever a form sends goes into a header here.
     return {"idempotency-key": f"page {given}"} if given.isascii() and given.isalnum() else {}
+
+
+def kept_key(
+    fields: Mapping[str, str], problem: ApiProblem | None = None, *, name: str = "key"
+) -> str:
+    """The key that a form sent, while nobody knows whether its start began; empty otherwise.
+
+    A start without an answer may have begun: with the same key it is found, with a new one another
+    begins. A conflict shows that the key is of another start.
+    """
+    failed = problem is not None and problem.status >= DEFECT
+    known = problem is not None and problem.status == CONFLICT
+    return fields.get(name, "") if (failed or UNSURE in fields) and not known else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from typing import Annotated
 
 import yaml
@@ -18,7 +19,7 @@ from perdure.interfaces.experiments.words import SCORED, planned_rows
 from perdure.interfaces.rest.tasks import ReadyTask, ReadyTasks
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.experiments.experiment_form import ExperimentForm
-from perdure.interfaces.web.visit import Fields, Here, Visit, form_of
+from perdure.interfaces.web.visit import Fields, Here, Visit, form_of, kept_key
 
 router = APIRouter()
 
@@ -64,8 +65,8 @@ async def look_over(visit: Here, fields: Fields, file: Uploaded) -> Response:
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise
-        return await _form(visit, form, problem=problem)
-    return await _form(visit, form, plan=plan)
+        return await _form(visit, form, problem=problem, fields=fields)
+    return await _form(visit, form, plan=plan, fields=fields)
 
 
 async def _ready(visit: Visit, form: ExperimentForm) -> dict[str, JsonValue] | None:
@@ -85,7 +86,9 @@ async def _form(
     *,
     plan: PlannedExperiment | None = None,
     problem: ApiProblem | None = None,
+    fields: Mapping[str, str] = {},
 ) -> Response:
+    id = kept_key(fields, problem, name="id")
     return visit.page(
         "experiments/new.html",
         status_code=problem.status if problem else 200,
@@ -96,5 +99,6 @@ async def _form(
         found=problem,
         tasks=(await visit.api.get("/tasks", ReadyTasks)).items,
         input_forms=INPUT_FORMS,
-        id=_new_id(form),
+        id=id or _new_id(form),
+        unsure=bool(id),
     )

@@ -12,7 +12,7 @@ from perdure.domain.run.status import RunStatus
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.run.routes import run_page, sent
-from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
+from perdure.interfaces.web.visit import Fields, Here, Visit, kept_key, once_of, run_path
 
 LIMITS = ("cost_usd", "tokens", "active_time")
 FORBIDDEN, NOT_FOUND, INVALID = 403, 404, 422
@@ -69,12 +69,14 @@ async def _form(
     problem: ApiProblem | None = None,
 ) -> Response:
     status = await visit.api.get(at("loops", run), RunStatus)
+    key = kept_key(fields, problem)
     return visit.page(
         "run/fork.html",
         status_code=problem.status if problem else 200,
         status=status,
         index=index,
-        key=uuid.uuid4().hex,
+        key=key or uuid.uuid4().hex,
+        unsure=bool(key),
         given=fields,
         found=problem,
     )

@@ -22,7 +22,7 @@ from perdure.interfaces.schedule_words import (
 )
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.schedules.schedule_form import ScheduleForm
-from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
+from perdure.interfaces.web.visit import Fields, Here, Visit, kept_key, once_of, run_path
 
 VERBS = ("pause", "resume")
 router = APIRouter()
@@ -98,7 +98,8 @@ async def trigger(visit: Here, fields: Fields, schedule: str) -> Response:
     try:
         came = await visit.api.post(path, Triggered, headers=once_of(fields))
     except ApiProblem as problem:
-        return await _shown(visit, schedule, problem)
+        once = kept_key(fields, problem, name="once")
+        return await _shown(visit, schedule, problem, once=once)
     if came.run is not None:
         return visit.go(run_path(came.run))
     return await _shown(visit, schedule, ApiProblem(409, "not_started", f"Not started: {came.why}"))
@@ -126,7 +127,9 @@ async def steer(visit: Here, schedule: str, verb: str) -> Response:
     return visit.go(at("schedules", schedule))
 
 
-async def _shown(visit: Visit, schedule: str, found: ApiProblem | None = None) -> Response:
+async def _shown(
+    visit: Visit, schedule: str, found: ApiProblem | None = None, *, once: str = ""
+) -> Response:
     status = await visit.api.get(at("schedules", schedule), ScheduleStatus)
     plan = status.plan
     return visit.page(
@@ -136,7 +139,7 @@ async def _shown(visit: Visit, schedule: str, found: ApiProblem | None = None) -
         status=status,
         row=_row(status),
         overlap=OVERLAP_WORDS[plan.overlap],
-        once=uuid.uuid4().hex,
+        once=once or uuid.uuid4().hex,
         budget=budget_words(plan),
         upcoming=[local(one, plan.times) for one in status.next_at],
         running=[(one, run_path(one)) for one in status.running],

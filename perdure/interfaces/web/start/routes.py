@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -25,7 +25,7 @@ from perdure.interfaces.web.start.files import (
 )
 from perdure.interfaces.web.start.groups import limit_words, open_groups
 from perdure.interfaces.web.start.task_form import TaskForm
-from perdure.interfaces.web.visit import Fields, Here, Visit, run_path
+from perdure.interfaces.web.visit import Fields, Here, Visit, kept_key, run_path
 
 ACCEPTED = ".png,.jpg,.jpeg,.gif,.webp,.pdf,.txt,.md,.csv,.json,.yaml,text/*"
 router = APIRouter()
@@ -48,7 +48,7 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     form = TaskForm.read(fields)
     form = form.for_loop(await _takes(visit, form.definition))
     if "fields" in fields:
-        return await _form(visit, form, lost=[file_name(name) for name, _ in files])
+        return await _form(visit, form, lost=[file_name(name) for name, _ in files], fields=fields)
     lost = [file_name(name) for name, _ in files]
     try:
         limit = most_bytes(visit.site.rules.body_bytes)
@@ -66,9 +66,10 @@ async def look_over(visit: Here, fields: Fields, files: Chosen) -> Response:
     except ApiProblem as problem:
         if problem.status in {401, 429}:
             raise
-        return await _form(visit, form, problem=problem, lost=lost)
+        return await _form(visit, form, problem=problem, lost=lost, fields=fields)
     kept = now_kept(plan.inputs, {*form.kept, *form.contents})
-    return await _form(visit, form.model_copy(update={"kept": kept, "contents": {}}), plan=plan)
+    form = form.model_copy(update={"kept": kept, "contents": {}})
+    return await _form(visit, form, plan=plan, fields=fields)
 
 
 async def _takes(visit: Visit, definition: str) -> tuple[LoopParameter, ...]:
@@ -91,7 +92,9 @@ async def _form(
     plan: RunPlan | None = None,
     problem: ApiProblem | None = None,
     lost: Sequence[str] = (),
+    fields: Mapping[str, str] = {},
 ) -> Response:
+    key = kept_key(fields, problem)
     definitions = await _definitions(visit)
     tasks = (await visit.api.get("/tasks", ReadyTasks)).items
     ready = next((one for one in tasks if one.name == form.ready), None)
@@ -107,7 +110,8 @@ async def _form(
         definitions=definitions,
         tasks=tasks,
         ready=ready,
-        key=uuid.uuid4().hex,
+        key=key or uuid.uuid4().hex,
+        unsure=bool(key),
         takes=next((one.takes for one in definitions if one.name == form.definition), ())
         if form.kind == "roles"
         else (),
