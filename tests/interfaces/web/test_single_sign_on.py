@@ -213,5 +213,25 @@ async def test_behind_a_proxy_the_way_back_is_the_pages_own_address(
         assert "Secure" in answer.headers["set-cookie"]
 
 
+async def test_behind_a_proxy_with_tls_that_is_trusted_one_is_let_in_without_a_page_url(
+    bare: Installation, known: Provider
+) -> None:
+    tls = {"x-forwarded-proto": "https"}
+    async with (
+        served(bare, None, sign_on(known, GROUPS), proxies=("127.0.0.1",)) as behind,
+        httpx2.AsyncClient(base_url=behind.url, timeout=60, trust_env=False) as guest,
+    ):
+        left = await guest.get(START, headers=tls)
+        cookie = left.headers["set-cookie"].partition(";")[0]
+        back = (await guest.get(left.headers["location"])).headers["location"]
+        assert back.startswith("https://")
+        back = back.replace("https:", "http:", 1)  # the proxy speaks plain HTTP with the page
+        answer = await guest.get(back, headers={**tls, "cookie": cookie})
+    assert answer.status_code == 303, answer.text
+    cookies = answer.headers.get_list("set-cookie")
+    assert cookie.startswith("__Host-")
+    assert cookies[0].startswith("__Host-perdure_session")
+
+
 def urlsplit_host(url: str) -> str:
     return url.partition("://")[2]

@@ -13,7 +13,7 @@ from perdure.domain.installation.access import ApiToken
 from perdure.domain.installation.single_sign_on import Attempt, Person, SingleSignOn, renewed
 from perdure.interfaces.rest.auth import site_of
 from perdure.interfaces.rest.settings import ApiSite
-from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
+from perdure.interfaces.web.cookies import drop_cookie, given_cookies, is_secure, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import SESSION_HOURS, SignInUnderWay
@@ -52,7 +52,7 @@ async def leave(request: Request, next: str = "/") -> Response:
     answer = RedirectResponse(address, status_code=SEE_OTHER)
     key = await site.services.access.signing_key()
     text, seconds = outbound.text(key), MINUTES * 60
-    set_cookie(answer, "sign_in", text, key=key, secure=_secure(site), seconds=seconds)
+    set_cookie(answer, "sign_in", text, key=key, secure=_secure(request), seconds=seconds)
     return answer
 
 
@@ -88,7 +88,7 @@ async def _arrived(
         return await refused(request, error.message, error.cure, status=503)
     except NotAllowed as error:
         return await refused(request, error.message, error.cure, status=403)
-    return await opened(request, token, next=outbound.next, secure=_secure(site))
+    return await opened(request, token, next=outbound.next, secure=_secure(request))
 
 
 async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiToken:
@@ -111,9 +111,10 @@ async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiTok
     )
 
 
-def _secure(site: ApiSite) -> bool:
-    """Whether the browser speaks TLS: the provider leads back to the address of the settings."""
-    return urlsplit(site.rules.page_url or "").scheme == "https"
+def _secure(request: Request) -> bool:
+    """Whether the browser speaks TLS, also where the provider leads back to: that of the rules."""
+    page_url = site_of(request).rules.page_url
+    return urlsplit(page_url or "").scheme == "https" or is_secure(request.scope, page_url)
 
 
 def _offered(request: Request) -> tuple[ApiSite, SingleSignOn]:
