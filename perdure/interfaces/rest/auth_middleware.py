@@ -73,10 +73,13 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or refuse it with a problem document."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         # The pages call the API inside this process with the token already in the scope. A request
         # from the network cannot set that entry.
-        if scope["type"] != "http" or isinstance(scope.get(CALLER), ApiToken):
-            await self._app(scope, receive, send)
+        if isinstance(scope.get(CALLER), ApiToken):
+            await self._app(scope, receive, self._witnessed(scope, send))
             return
         try:
             scope[CALLER] = await self._admit(scope)

@@ -152,6 +152,17 @@ async def test_signing_out_forgets_the_session_and_is_told_once(
     assert "test (" in told["who"]
 
 
+async def test_what_is_refused_on_the_page_is_told_once(rest: Rest) -> None:
+    text = await rest.token("read")
+    async with visitor(rest, text) as reader:
+        sent = await reader.send("/runs/x/pause", {}, key=await reader.form_key("/runs"))
+    assert sent.status_code == 403
+    who = f"test ({text.split('_')[1]})"
+    answer = await rest.client.get("/api/v1/audit", params={"action": "access", "who": who})
+    (told,) = answer.json()["items"]
+    assert (told["outcome"], told["about"]) == ("refused", "POST /api/v1/loops/x/pause")
+
+
 async def test_a_copy_of_a_session_is_dead_after_the_sign_out(
     bare: Installation, rest: Rest, person: Visitor
 ) -> None:
