@@ -30,6 +30,14 @@ async def _asked(rest: Rest) -> str:
     return run
 
 
+async def _answered(rest: Rest, run: str) -> None:
+    gate = (await rest.client.get(f"/api/v1/loops/{run}")).json()["gates"][0]
+    said = {"choice": "deny", "args_hash": gate["args_hash"]}
+    async with rest.caller("admin") as other:
+        sent = await other.post(f"/api/v1/loops/{run}/gates/{gate['name']}/answer", json=said)
+    assert sent.status_code == 200, sent.text
+
+
 @pytest.fixture
 async def inbox(rest: Rest, browser: Browser) -> Page:
     """Two questions of the same kind, from tasks of the same words."""
@@ -114,9 +122,12 @@ async def test_who_looks_elsewhere_is_notified_of_a_new_question(rest: Rest, inb
     await inbox.reload()
     await expect(inbox.locator("#open-gates .count")).to_have_text("2 open", timeout=SOON_MS)
     assert await inbox.evaluate("window.shown") == [], "these were open before"
-    await _asked(rest)
+    new = await _asked(rest)
     await expect(inbox).to_have_title("(3) Inbox · Perdure", timeout=SOON_MS)
     (shown,) = await inbox.evaluate("window.shown")
+    await _answered(rest, new)
+    await expect(inbox).to_have_title("(2) Inbox · Perdure", timeout=SOON_MS)
+    assert len(await inbox.evaluate("window.shown")) == 1, "an older one is no new one"
     assert (shown["title"], shown["body"]) == ("Perdure asks", "Tool approval: look around")
 
 

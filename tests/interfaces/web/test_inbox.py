@@ -13,7 +13,9 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.foundation.errors import StoreError
+from perdure.domain.run.gates import Gate
 from perdure.domain.run.status import RunStatus
+from perdure.gateway.types import OpenGate
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.run_tree import gates_of_tree
@@ -129,6 +131,28 @@ async def _again(person: Visitor, page: str, run: str, **fields: str) -> tuple[i
         key=await person.form_key(),
     )
     return answer.status_code, answer.text
+
+
+@pytest.mark.parametrize(
+    ("count", "cursor", "newest"), [(0, None, ["0"]), (2, None, ["2.0"]), (2, "more", [])]
+)
+def test_the_count_says_when_the_newest_was_asked(
+    count: int, cursor: str | None, newest: list[str]
+) -> None:
+    gates = [
+        Gate(
+            id=f"g{at}",
+            kind="question",
+            prompt="?",
+            choices=(),
+            opened_at=datetime.fromtimestamp(at, UTC),
+        )
+        for at in range(1, count + 1)
+    ]
+    items = tuple(OpenGate(run="r", kind="agent", goal="g", gate=gate) for gate in gates)
+    page = rendered("inbox/count.html", NOW, open_gates=Gates(items=items, cursor=cursor))
+    assert re.findall(r'data-newest="([^"]+)"', page) == newest
+    assert f'data-open="{count}{"+" if cursor else ""}"' in page
 
 
 REASON = "It is <b>sealed</b> with the key k1. Get the key."

@@ -103,13 +103,15 @@
   const tell = () => {
     const found = inbox.querySelector("[data-open]");
     if (!found) return;
-    const { open, newest: last, words } = found.dataset;
+    const { open, newest: asked, words } = found.dataset;
     document.title = open === "0" ? title : `(${open}) ${title}`;
-    const isNew = newest !== undefined && last && last !== newest;
-    newest = last ?? "";
+    if (asked === undefined) return;
+    // A question that goes leaves an older one as the newest.
+    const isNew = Number(asked) > newest;
+    newest = Math.max(newest ?? 0, asked);
     if (isNew) say(`A new question. ${words}`);
     if (isNew && document.hidden && window.Notification?.permission === "granted") {
-      notifyOf(words, last);
+      notifyOf(words, asked);
     }
   };
   if (inbox) tell();
