@@ -211,7 +211,7 @@ def _add_looking(server: MCPServer, site: McpSite) -> None:
     ) -> RunStatus | InputRequiredResult:
         """Wait until a run ends or asks a person; the person at your client is asked, if it can."""
         async with at_desk(site, context, scope="read") as desk:
-            return await _wait(context, site, desk, id, seconds=seconds)
+            return await wait(context, site, desk, id, seconds=seconds)
 
 
 def _add_reading(server: MCPServer, site: McpSite) -> None:
@@ -281,7 +281,7 @@ def _where(status: RunStatus) -> str:
     return f"{status.phase}, iteration {status.iteration}"
 
 
-async def _wait(
+async def wait(
     context: Context, site: McpSite, desk: Desk, run: str, *, seconds: int
 ) -> RunStatus | InputRequiredResult:
     """Wait until the run ends, asks something that cannot be answered here, or time is up."""
@@ -293,6 +293,10 @@ async def _wait(
         if loop.time() - told >= PROGRESS_S:
             told = loop.time()
             await context.report_progress(told - began, seconds, _where(status))
+            if desk.token is not None:
+                # Admitted anew: a token may end while its client waits.
+                async with site.desk(context.headers, scope="read"):
+                    pass
         # The time before the questions, so that nobody is asked for whom no time is left.
         if status.phase == "ended" or loop.time() >= until:
             return status

@@ -1,4 +1,4 @@
-"""Answers of people whose client lost its token while they were asked."""
+"""Clients that lost their token while they waited, or while a person was asked."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,11 +15,13 @@ from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.installation.access import ApiToken, Credentials, digest_of
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Answer
+from perdure.domain.run.status import RunStatus
+from perdure.interfaces.mcp import runs
 from perdure.interfaces.mcp.handler import McpSite
-from perdure.interfaces.mcp.runs import put
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SENT = Credentials(id="00c0ffee", secret="s" * 43)
+HEADERS = {"authorization": f"Bearer {SENT.text}"}
 GATE = Gate(id="g1", kind="question", prompt="Tea?", choices=("tea", "coffee"), opened_at=NOW)
 
 
@@ -49,9 +51,9 @@ class Services:
         self.sent.append((run, message))
 
 
-@pytest.mark.parametrize("revoked", [False, True])
-async def test_an_answer_counts_only_while_the_token_does(revoked: bool) -> None:
-    services = Services(
+@pytest.fixture
+def services() -> Services:
+    return Services(
         ApiToken(
             id=SENT.id,
             name="agent",
@@ -61,17 +63,15 @@ async def test_an_answer_counts_only_while_the_token_does(revoked: bool) -> None
         )
     )
 
+
+@pytest.fixture
+def site(services: Services) -> McpSite:
     @asynccontextmanager
     async def opened(start: bool) -> AsyncGenerator[Any]:
         yield services
 
-    async def elicit(message: str, form: type[BaseModel]) -> AcceptedElicitation[BaseModel]:
-        if revoked:
-            services.kept = services.kept.model_copy(update={"revoked_at": NOW})
-        return AcceptedElicitation(data=form(choice="tea"))
-
     loops: Any = None
-    site = McpSite(
+    return McpSite(
         opened=opened,
         loops_of=lambda services, by: loops,
         user="tester",
@@ -79,13 +79,52 @@ async def test_an_answer_counts_only_while_the_token_does(revoked: bool) -> None
         version="0",
         tokens=True,
     )
-    headers = {"authorization": f"Bearer {SENT.text}"}
-    context: Any = SimpleNamespace(headers=headers, protocol_version="2025-06-18", elicit=elicit)
-    async with site.desk(headers, scope="read") as desk:
+
+
+async def test_nobody_waits_on_with_a_token_that_ended(
+    services: Services, site: McpSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PROGRESS_S", 0)
+    monkeypatch.setattr(runs, "POLL_S", 0)
+    seen: list[str] = []
+
+    async def status(run: str) -> RunStatus:
+        seen.append(run)
+        common = {
+            "id": run,
+            "kind": "agent",
+            "goal": "g",
+            "phase": "working",
+            "lifecycle": "running",
+        }
+        return RunStatus.model_validate({**common, "budget": {"limits": {}}})
+
+    async def report_progress(*_told: object) -> None:
+        if len(seen) == 3:
+            services.kept = services.kept.model_copy(update={"revoked_at": NOW})
+
+    context: Any = SimpleNamespace(headers=HEADERS, report_progress=report_progress)
+    desk: Any = SimpleNamespace(status=status, token=services.kept)
+    with pytest.raises(NotAllowed, match="was revoked"):
+        await runs.wait(context, site, desk, "agent-a-1", seconds=60)
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+async def test_an_answer_counts_only_while_the_token_does(
+    revoked: bool, services: Services, site: McpSite
+) -> None:
+    async def elicit(message: str, form: type[BaseModel]) -> AcceptedElicitation[BaseModel]:
+        if revoked:
+            services.kept = services.kept.model_copy(update={"revoked_at": NOW})
+        return AcceptedElicitation(data=form(choice="tea"))
+
+    context: Any = SimpleNamespace(headers=HEADERS, protocol_version="2025-06-18", elicit=elicit)
+    async with site.desk(HEADERS, scope="read") as desk:
         if revoked:
             with pytest.raises(NotAllowed, match="was revoked"):
-                await put(context, site, desk, "agent-a-1", GATE)
+                await runs.put(context, site, desk, "agent-a-1", GATE)
             assert services.sent == []
         else:
-            assert await put(context, site, desk, "agent-a-1", GATE)
+            assert await runs.put(context, site, desk, "agent-a-1", GATE)
             assert [(run, sent.choice) for run, sent in services.sent] == [("agent-a-1", "tea")]
