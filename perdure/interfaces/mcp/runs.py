@@ -1,7 +1,7 @@
 """Tools for runs of every kind: start, wait, ask the person at the client, read the result."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Container, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -77,9 +77,7 @@ async def put(
         # Admitted anew: a person may take as long as they like, and the token end meanwhile.
         async with site.desk(context.headers, scope="answer") as now:
             return await _answered(now, run, gate, asked.data.model_dump())
-    # The key includes the hash of the arguments, so that a reply cannot answer a later gate of the
-    # same id.
-    key = f"{run}:{gate.id}:{gate.args_hash or ''}"
+    key = _key(run, gate)
     given = (context.input_responses or {}).get(key)
     if given is None:
         params = ElicitRequestFormParams(message=told, requested_schema=form.model_json_schema())
@@ -87,6 +85,11 @@ async def put(
     if not isinstance(given, ElicitResult) or given.action != "accept":
         return False
     return await _answered(desk, run, gate, given.content or {})
+
+
+def _key(run: str, gate: Gate) -> str:
+    """What a reply is to; with the hash of the arguments, so that it answers no later gate."""
+    return f"{run}:{gate.id}:{gate.args_hash or ''}"
 
 
 async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]) -> bool:
@@ -262,19 +265,35 @@ def task_fields(
     return over(given, {**settings, **own})
 
 
-async def _unasked(desk: Desk, status: RunStatus, asked: set[str]) -> tuple[str, Gate] | None:
-    """The next unasked question of a run or the runs below it, with the run that asks."""
+async def _next(
+    desk: Desk, status: RunStatus, asked: set[str], replies: Container[str]
+) -> tuple[str, Gate] | None:
+    """The next unasked question with the run that asks; first one that a reply has come to.
+
+    Another one may have moved ahead while the client asked its person.
+    """
+    first = None
+    async for run, gate in _unasked(desk, status, asked):
+        if not replies or _key(run, gate) in replies:
+            return run, gate
+        first = first or (run, gate)
+    return first
+
+
+async def _unasked(
+    desk: Desk, status: RunStatus, asked: set[str]
+) -> AsyncGenerator[tuple[str, Gate]]:
+    """The unasked questions of a run and the runs below it, each with the run that asks."""
     for gate in status.gates:
         if gate.open and f"{status.id}:{gate.name}" not in asked:
-            return status.id, gate
+            yield status.id, gate
     for question in status.questions:
         if question.key in asked:
             continue
         asker = await desk.status(question.run)
         for gate in asker.gates:
             if gate.open and f"{asker.id}:{gate.name}" not in asked:
-                return asker.id, gate
-    return None
+                yield asker.id, gate
 
 
 def _where(status: RunStatus) -> str:
@@ -300,7 +319,7 @@ async def wait(
         # The time before the questions, so that nobody is asked for whom no time is left.
         if status.phase == "ended" or loop.time() >= until:
             return status
-        waiting = await _unasked(desk, status, asked)
+        waiting = await _next(desk, status, asked, context.input_responses or {})
         if waiting is not None:
             asker, gate = waiting
             if not can_ask(context) or not await desk.may_answer(asker, gate):

@@ -103,7 +103,9 @@ async def test_nobody_waits_on_with_a_token_that_ended(
         if len(seen) == 3:
             services.kept = services.kept.model_copy(update={"revoked_at": NOW})
 
-    context: Any = SimpleNamespace(headers=HEADERS, report_progress=report_progress)
+    context: Any = SimpleNamespace(
+        headers=HEADERS, report_progress=report_progress, input_responses=None
+    )
     desk: Any = SimpleNamespace(status=status, token=services.kept)
     with pytest.raises(NotAllowed, match="was revoked"):
         await runs.wait(context, site, desk, "agent-a-1", seconds=60)

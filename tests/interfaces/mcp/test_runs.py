@@ -1,13 +1,15 @@
 """Runs of every kind over MCP: started, waited for with a person, and read."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from agent_runs import call, calls
 from delegating import completes, delegates, delegation, script, works
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp.types import ElicitRequestParams, ElicitResult
+from mcp.types import ElicitRequestParams, ElicitResult, InputRequiredResult
 from mcp_over_http import remote, serving, token, told
 from pydantic import JsonValue
 
@@ -15,9 +17,11 @@ from perdure.activities import run_lifecycle
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Answer
+from perdure.domain.run.status import RunStatus
 from perdure.gateway import run_reader
 from perdure.interfaces.definitions import definitions
-from perdure.interfaces.mcp.runs import form_of, task_fields
+from perdure.interfaces.mcp.runs import INPUT_REQUIRED, form_of, task_fields, wait
 from perdure.interfaces.mcp.server import build_server
 from tests.interfaces.mcp.conftest import Door
 
@@ -224,6 +228,32 @@ def test_a_setting_changes_one_field_of_a_block_and_keeps_the_others() -> None:
             assert fields[name] == {**block, **changes}
         else:
             assert fields[name] == block
+
+
+async def test_a_reply_reaches_its_question_behind_another_one() -> None:
+    asked = {"kind": "question", "prompt": "?", "choices": (), "opened_at": "2026-01-01T00:00:00Z"}
+    gates = [Gate.model_validate({**asked, "id": id}) for id in ("g1", "g2", "g3")]
+    common = {"id": "r", "kind": "agent", "goal": "g", "phase": "working", "lifecycle": "waiting"}
+    status = RunStatus.model_validate({**common, "budget": {"limits": {}}, "gates": gates})
+    sent: list[tuple[str | None, str | None]] = []
+
+    async def verb(run: str, answer: Answer) -> None:
+        sent.append((answer.gate, answer.text))
+
+    async def known(*_asked: object) -> RunStatus:
+        return status
+
+    services = SimpleNamespace(blobs=None, gateway=SimpleNamespace(verb=verb))
+    desk: Any = SimpleNamespace(status=known, may_answer=known, token=None, services=services)
+    context: Any = SimpleNamespace(
+        client_capabilities=SimpleNamespace(elicitation=True),
+        protocol_version=INPUT_REQUIRED,
+        input_responses={"r:g2:": ElicitResult(action="accept", content={"text": "blue"})},
+    )
+    found = await wait(context, desk, desk, "r", seconds=60)
+    assert sent == [("g2", "blue")]
+    assert isinstance(found, InputRequiredResult)
+    assert list(found.input_requests or {}) == ["r:g1:"]
 
 
 async def asking_below(door: Door) -> str:
