@@ -78,6 +78,19 @@ async def test_a_raise_that_comes_too_late_changes_no_limit(asked: Rest) -> None
     assert found["budget"]["limits"]["tool_calls"] == 1
 
 
+async def test_what_was_taken_of_a_refused_form_is_told(asked: Rest) -> None:
+    run = await _waiting(asked)
+    async with visitor(asked, await asked.token("admin")) as person:
+        fields = {"max_iterations": "77", "cost_usd": "much", "guidance": "be <b>brief</b>"}
+        sent = await person.send(f"/runs/{run}/amend", fields, key=await person.form_key())
+    assert sent.status_code == 409
+    assert "The limit of 77 iterations was taken all the same." in sent.text
+    wrote = sent.text.partition("It was not sent on.")[2].partition("</section>")[0]
+    assert "be &lt;b&gt;brief&lt;/b&gt;" in wrote
+    assert "77" not in wrote
+    assert (await asked.client.get(f"/api/v1/loops/{run}")).json()["iteration_limit"] == 77
+
+
 async def test_words_sent_twice_by_one_form_are_said_once(asked: Rest) -> None:
     run = await _waiting(asked)
     async with visitor(asked, await asked.token("admin")) as person:

@@ -12,7 +12,16 @@ from perdure.domain.run.status import RunStatus
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.web.api_calls import ApiProblem, at
 from perdure.interfaces.web.run.routes import run_page, sent
-from perdure.interfaces.web.visit import Fields, Here, Visit, kept_key, once_of, run_path
+from perdure.interfaces.web.visit import (
+    WRITTEN,
+    Fields,
+    Here,
+    Visit,
+    kept_key,
+    once_of,
+    run_path,
+    written,
+)
 
 LIMITS = ("cost_usd", "tokens", "active_time")
 FORBIDDEN, NOT_FOUND, INVALID = 403, 404, 422
@@ -27,6 +36,7 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
         body["budget"] = budget
     if guidance := fields.get("guidance"):
         body["guidance"] = guidance
+    taken = ""
     if limit := fields.get("max_iterations", "").strip():
         try:
             # On its own, and first: it is an edit of the task, which `amend` does not take.
@@ -38,8 +48,13 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
             return await run_page(visit, run, problem=problem)
         if not body:
             return visit.go(run_path(run))
+        not_taken = {name: text for name, text in fields.items() if name != "max_iterations"}
+        setattr(visit.request.state, WRITTEN, written(not_taken))
+        taken = f"The limit of {limit} iterations was taken all the same."
     # An empty form is sent as well: the API says what it may hold.
-    return await sent(visit, run, "amend", body or {"guidance": None}, once=once_of(fields))
+    return await sent(
+        visit, run, "amend", body or {"guidance": None}, once=once_of(fields), taken=taken
+    )
 
 
 @router.get("/runs/{run}/iterations/{index}/fork")

@@ -45,8 +45,9 @@ async def run_page(
     all: bool = False,
     problem: ApiProblem | None = None,
     answered: str = "",
+    taken: str = "",
 ) -> Response:
-    """The page of a run, with a refused action shown above it."""
+    """The page of a run, with a refused action, and what was taken of it, shown above it."""
     found = await read_run(visit.api, run, now=visit.site.now(), all=all)
     status_code = problem.status if problem else 200
     return visit.page(
@@ -55,6 +56,7 @@ async def run_page(
         found=problem,
         all=all,
         answered=answered[:LONGEST_ID],
+        taken=taken,
         **found,
     )
 
@@ -88,13 +90,28 @@ async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
 
 
 async def sent(
-    visit: Visit, run: str, verb: str, body: dict[str, JsonValue], *, once: Mapping[str, str]
+    visit: Visit,
+    run: str,
+    verb: str,
+    body: dict[str, JsonValue],
+    *,
+    once: Mapping[str, str],
+    taken: str = "",
 ) -> Response:
-    """Send a verb and show the run's page; a refusal is shown on it."""
+    """Send a verb and show the run's page; a refusal is shown on it.
+
+    Args:
+        visit: who sends it.
+        run: the run's id.
+        verb: what the run is to do.
+        body: what goes with it.
+        once: what makes it one when it is sent twice.
+        taken: what of the same form holds even if this is refused.
+    """
     try:
         await visit.api.post(f"{at('loops', run)}/{verb}", Receipt, body or None, once)
     except ApiProblem as problem:
-        if problem.status in {NOT_FOUND, FORBIDDEN}:
+        if problem.status in {NOT_FOUND, FORBIDDEN} and not taken:
             raise
-        return await run_page(visit, run, problem=problem)
+        return await run_page(visit, run, problem=problem, taken=taken)
     return visit.go(run_path(run))
