@@ -122,6 +122,22 @@ def test_a_drawing_stays_in_its_frame_and_escapes(scores: list[float], decision:
     assert "<script" not in drawn
 
 
+def test_a_drawing_of_many_iterations_looks_at_each_a_few_times() -> None:
+    looks = 0
+
+    class Looked(float):
+        def __gt__(self, other: float) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().__gt__(other)
+
+    points = [Point(at, Looked(at / 1_000), "continue") for at in range(1_000)]
+    drawn = score_plot(points, None)
+    assert drawn is not None
+    assert drawn.count('class="best"') == 1
+    assert looks < 10 * len(points)
+
+
 @given(st.text("ab\n"), st.text("ab\n"))
 def test_a_comparison_leads_from_one_text_to_the_other(before: str, after: str) -> None:
     lines = differences(before, after)

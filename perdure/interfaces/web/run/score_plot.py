@@ -34,17 +34,17 @@ def score_plot(points: Sequence[Point], threshold: float | None) -> Markup | Non
         parts.append(_threshold(threshold))
     line = " ".join(f"{_x(points, at):.1f},{_y(one.score):.1f}" for at, one in enumerate(points))
     parts.append(Markup('<polyline class="line" points="{}"/>').format(line))
-    parts += [_point(points, at) for at in range(len(points))]
+    best = max(one.score for one in points)
+    parts += [_point(points, at, best) for at in range(len(points))]
     return Markup(
         '<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
     ).format(WIDTH, HEIGHT, _in_words(points, threshold), Markup("").join(parts))
 
 
-def _point(points: Sequence[Point], at: int) -> Markup:
+def _point(points: Sequence[Point], at: int, best: float) -> Markup:
     one = points[at]
     fell = at > 0 and one.score < points[at - 1].score
-    best = one.score == max(point.score for point in points)
-    name = "best" if best else "fell" if fell else "point"
+    name = "best" if one.score == best else "fell" if fell else "point"
     x, y = _x(points, at), _y(one.score)
     told = f"iteration {one.iteration}: {told_score(one.score)}, {one.decision.replace('_', ' ')}"
     drawn = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</title></circle>')
