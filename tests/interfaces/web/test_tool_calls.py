@@ -3,7 +3,9 @@
 import html
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_runs import call, calls
@@ -13,7 +15,15 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.llm.transcript import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from perdure.domain.turns.records import ToolCallRecord
-from perdure.interfaces.web.run.tool_calls import MOST_CHARACTERS, cut, shown_calls
+from perdure.interfaces.rest.schemas import Transcript
+from perdure.interfaces.web.rendering import rendered
+from perdure.interfaces.web.run.tool_calls import (
+    MOST_CHARACTERS,
+    MOST_PAGES,
+    around,
+    cut,
+    shown_calls,
+)
 
 HOSTILE = "<script>alert(1)</script> \u202e"
 LONG = "line of a long file\n" * 20_000
@@ -109,3 +119,32 @@ def test_a_call_whose_words_are_gone_is_shown_without_them() -> None:
     assert first.result == ("text", "")
     assert second.arguments == ("no JSON", "")
     assert (second.result, third.arguments, third.result) == (None, None, None)
+
+
+@pytest.mark.parametrize(("pages", "all_read"), [(1, True), (MOST_PAGES, True), (99, False)])
+async def test_a_conversation_is_read_up_to_its_bound(pages: int, all_read: bool) -> None:
+    message = Message(role="user", blocks=(TextBlock(type="text", text="Go on."),))
+
+    class Pages:
+        async def get(self, path: str, shape: type, query: dict[str, Any]) -> Transcript:
+            at = int(query["cursor"] or 1)
+            cursor = str(at + 1) if at < pages else None
+            return Transcript(id="r", head="h", items=(message,), cursor=cursor)
+
+    api: Any = Pages()
+    found, whole = await around(api, "r", 7)
+    assert whole is all_read
+    assert len(found) == (2 * pages if all_read else MOST_PAGES)
+
+
+@pytest.mark.parametrize(
+    ("all_read", "told"), [(True, "Not kept."), (False, "too long to look for it here")]
+)
+def test_what_was_not_found_says_why(all_read: bool, told: str) -> None:
+    record = ToolCallRecord(id="a", name="fs.read", outcome="ok")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    page = rendered(
+        "run/tools_part.html", now, run="r", index=1, level=2, all_read=all_read,
+        calls=shown_calls([record], []),
+    )  # fmt: skip
+    assert page.count(told) == 2

@@ -41,13 +41,14 @@ class ShownToolCall(NamedTuple):
 async def tools(visit: Here, run: str, index: int, level: HeadingLevel = 2) -> Response:
     """Show the tool calls of one iteration, oldest first."""
     record = (await read_iteration(visit.api, run, index)).record
-    messages = await _around(visit.api, run, index) if record.calls else []
+    messages, all_read = await around(visit.api, run, index) if record.calls else ([], True)
     return visit.page(
         "run/tools_part.html" if visit.wants_part else "run/tools.html",
         run=run,
         index=index,
         level=level,
         calls=shown_calls(record.calls, messages),
+        all_read=all_read,
     )
 
 
@@ -99,16 +100,23 @@ def _shown(
     return ShownToolCall(record, told, CutText(said.text, size), given.ref.hash)
 
 
-async def _around(api: Api, run: str, index: int) -> list[Message]:
-    """The messages of an iteration and the next one, whose prompt begins with tool results."""
-    own = await _said(api, run, index)
+async def around(api: Api, run: str, index: int) -> tuple[list[Message], bool]:
+    """The messages of an iteration and the next one, whose prompt begins with tool results.
+
+    False with them if the conversation goes on behind what is read here.
+    """
+    own, whole = await _said(api, run, index)
+    if not whole:
+        return own, False
     # Those of the last iteration stand at the end of the whole conversation.
-    following = await _said(api, run, index + 1) or await _said(api, run, None)
-    return [*own, *following]
+    following, whole = await _said(api, run, index + 1)
+    if not following:
+        following, whole = await _said(api, run, None)
+    return [*own, *following], whole
 
 
-async def _said(api: Api, run: str, index: int | None) -> list[Message]:
-    """The messages up to the end of an iteration (None: up to now); empty if none were kept."""
+async def _said(api: Api, run: str, index: int | None) -> tuple[list[Message], bool]:
+    """The messages up to the end of an iteration (None: up to now), and whether these are all."""
     found: list[Message] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
@@ -118,8 +126,8 @@ async def _said(api: Api, run: str, index: int | None) -> list[Message]:
         except ApiProblem as problem:
             if problem.status != NOT_FOUND:
                 raise
-            return found
+            return found, True
         found += page.items
         if (cursor := page.cursor) is None:
-            break
-    return found
+            return found, True
+    return found, False
