@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from perdure.domain.run.gates import CHOICES, Gate, GateKind
 from perdure.domain.run.status import BudgetStatus
 from perdure.interfaces.web.inbox.cards import (
     MEANINGS,
+    alike_of,
     limits_of,
     meanings_of,
     raise_buys,
@@ -82,6 +84,24 @@ def test_an_empty_field_is_refused_by_its_name() -> None:
     read = read_scores(scores_text({"score:tone": "0.5"}, ("tone", "facts")), ("tone", "facts"))
     assert isinstance(read, BadScores)
     assert "facts" in read.problem
+
+
+ALIKE = {
+    "the same": ({}, True),
+    "another kind": ({"kind": "escalation"}, False),
+    "another subject": ({"subject": "fs.write"}, False),
+    "other choices": ({"choices": ("approve", "stop")}, False),
+    "no choices": ({"choices": ()}, False),
+    "scores": ({"scores": ("tone",)}, False),
+}
+
+
+@pytest.mark.parametrize(("changed", "alike"), ALIKE.values(), ids=ALIKE)
+def test_only_what_takes_the_same_answers_is_alike(changed: dict[str, Any], alike: bool) -> None:
+    gate = Gate(id="g1", kind="question", prompt="?", choices=("approve", "deny"), opened_at=NOW)
+    other = alike_of(gate.model_copy(update={"id": "g2", "prompt": "??", **changed}))
+    assert (other == alike_of(gate)) is alike
+    assert bool(other) is (changed.get("choices") != () and "scores" not in changed)
 
 
 @pytest.mark.parametrize("kind", MEANINGS)

@@ -202,7 +202,7 @@ async def _card(api: Api, one: OpenGate, status: RunStatus | None, *, now: datet
         limits=() if budget is None else limits_of(budget),
         silence=silence_of(gate, now),
         meanings=meanings_of(gate),
-        alike=_alike(gate),
+        alike=alike_of(gate),
     )
 
 
@@ -239,9 +239,11 @@ def meanings_of(gate: Gate) -> tuple[tuple[str, str], ...]:
     return tuple((choice, known[choice]) for choice in gate.choices if choice in known)
 
 
-def _alike(gate: Gate) -> str:
-    """A key shared by questions of one kind and subject with choices; empty if there is none."""
-    return f"{gate.kind} {gate.subject or ''}".strip() if gate.choices and not gate.scores else ""
+def alike_of(gate: Gate) -> str:
+    """A key shared by questions of one kind, subject and choices; empty if there are none."""
+    if not gate.choices or gate.scores:
+        return ""
+    return f"{gate.kind} {gate.subject or ''}".strip() + f" ({', '.join(gate.choices)})"
 
 
 def _asked(gate: Gate, whole: Gate, *, draft: str | None) -> str:
