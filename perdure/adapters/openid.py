@@ -236,7 +236,10 @@ def _refused(error: str | None, description: str | None) -> NotAllowed:
 
 def _private(url: str) -> bool:
     """Whether nobody else can read what is sent to an address: https, or loopback."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # such as `https://[`
+        return False
     if parts.username or parts.password or not parts.hostname:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))

@@ -145,6 +145,7 @@ async def test_what_the_provider_refuses_is_told() -> None:
         {"token_endpoint": "http://elsewhere.example/token"},
         {"jwks_uri": None},
         {"authorization_endpoint": "javascript:x"},
+        {"token_endpoint": "https://["},
     ],
     ids=str,
 )
@@ -161,7 +162,8 @@ async def test_a_provider_that_is_away_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "issuer", ["http://login.example.org", "https://", "login.example.org", "https://u:p@x.org"]
+    "issuer",
+    ["http://login.example.org", "https://", "login.example.org", "https://u:p@x.org", "https://["],
 )
 def test_an_issuer_that_others_could_speak_for_is_refused(issuer: str) -> None:
     with pytest.raises(InvalidInput, match="PERDURE_OIDC_ISSUER"):

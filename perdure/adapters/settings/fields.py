@@ -22,6 +22,7 @@ from perdure.domain.foundation.retry_policies import (
 )
 from perdure.domain.installation.access import Scope
 from perdure.domain.installation.blob_place import BlobPlace
+from perdure.domain.installation.hosts import host_of_origin
 from perdure.domain.installation.open_limits import Above
 
 DEFAULT_HOME = Path("~/.perdure")
@@ -300,6 +301,13 @@ class SettingFields(BaseSettings):
     @classmethod
     def _readable(cls, blobs: str | None) -> str | None:
         return None if blobs is None else BlobPlace.parse(blobs).url
+
+    @field_validator("page_url", mode="after")
+    @classmethod
+    def _with_host(cls, page_url: str | None) -> str | None:
+        if page_url is not None and host_of_origin(page_url) is None:
+            raise ValueError("an address with a host, such as https://loops.example.org")
+        return page_url
 
     @field_validator("retention", mode="after")
     @classmethod

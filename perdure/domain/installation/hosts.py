@@ -17,7 +17,16 @@ _ORIGIN = re.compile(r"https?://([^/?#\s@]{1,260})")
 def host_in(authority: str) -> str | None:
     """The host of a `Host` header, without its port and in lower case; None when it is none."""
     found = _AUTHORITY.fullmatch(authority)
-    return None if found is None else found.group(1).strip("[]").lower()
+    if found is None:
+        return None
+    host = found.group(1).lower()
+    if not host.startswith("["):
+        return host
+    try:
+        ipaddress.IPv6Address(host[1:-1])
+    except ValueError:  # such as `[::::]`
+        return None
+    return host[1:-1]
 
 
 def host_of_origin(origin: str) -> str | None:
