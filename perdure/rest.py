@@ -12,7 +12,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.composition.client_services import services
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.installation.hosts import host_of_origin
+from perdure.domain.installation.hosts import host_of_origin, is_loopback
 from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.interfaces.metrics_outlet import MetricsOutlet
 from perdure.interfaces.rest.app import build_app
@@ -96,6 +96,15 @@ def single_sign_on(settings: Settings) -> SingleSignOn | None:
             f"PERDURE_OIDC_ISSUER is set, but {' and '.join(named)} "
             f"{'lead' if len(named) > 1 else 'leads'} to nothing.",
             cure="Set all of them, or unset PERDURE_OIDC_ISSUER (docs/page.md, Single sign-on).",
+        )
+    page = settings.page_url or ""
+    host = host_of_origin(page)
+    if host is not None and not (page.startswith("https:") or is_loopback(host)):
+        # Browsers tell nothing of where a request came from there, and keep back the strict cookie.
+        raise InvalidInput(
+            f"PERDURE_PAGE_URL: found {page!r}; allowed with PERDURE_OIDC_ISSUER: an "
+            "https address, or http on loopback.",
+            cure="Put a proxy with TLS before the page, and name its https address.",
         )
     try:
         from perdure.adapters.openid import OpenIdProvider

@@ -71,7 +71,26 @@ def test_wrong_groups_are_refused_in_words(
         settings(monkeypatch, tmp_path, PERDURE_OIDC_GROUPS=groups)
 
 
-@pytest.mark.parametrize("page", ["loops.example.org", "https://x.org/path", "https://u:p@x.org"])
+@pytest.mark.parametrize("page", ["https://x.org", "http://127.0.0.1:8237", "http://loops.org"])
+def test_a_page_that_others_can_read_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: str
+) -> None:
+    given = settings(monkeypatch, tmp_path, PERDURE_PAGE_URL=page)
+    if page == "http://loops.org":
+        with pytest.raises(InvalidInput, match="PERDURE_PAGE_URL: found") as caught:
+            single_sign_on(given)
+        assert "TLS" in caught.value.cure
+    else:
+        assert single_sign_on(given) is not None
+
+
+PAGES = [
+    "loops.example.org", "https://x.org/path", "https://u:p@x.org", "http://[", "http://[::::]:80",
+    "https://x.org:port",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_an_address_of_the_page_has_no_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: str
 ) -> None:
