@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 import httpx2
 from authlib.common.errors import AuthlibBaseError
@@ -24,6 +24,7 @@ LEEWAY_S = 60  # the clocks of the provider and of this host may differ
 ALGORITHMS = [
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 ]  # fmt: skip
+BASIC, POST = "client_secret_basic", "client_secret_post"
 NAMES = ("email", "preferred_username", "name")
 AGAIN = "Sign in once more."
 
@@ -36,6 +37,7 @@ class Metadata(BaseModel):
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: list[str] = [BASIC]
 
 
 class _Client(Protocol):
@@ -43,7 +45,11 @@ class _Client(Protocol):
 
     def create_authorization_url(self, url: str, **given: str) -> tuple[str, str]: ...
 
-    async def fetch_token(self, url: str, **given: str) -> Mapping[str, object]: ...
+    def client_auth(self, auth_method: str) -> httpx2.Auth: ...
+
+    async def fetch_token(
+        self, url: str, *, auth: httpx2.Auth, **given: str
+    ) -> Mapping[str, object]: ...
 
     async def request(
         self, method: str, url: str, *, withhold_token: bool, follow_redirects: bool
@@ -113,6 +119,7 @@ class OpenIdProvider:
             try:
                 given = await client.fetch_token(
                     found.token_endpoint,
+                    auth=self._shown(client, found),
                     authorization_response=answer,
                     state=attempt.state,
                     code_verifier=attempt.verifier,
@@ -133,6 +140,13 @@ class OpenIdProvider:
         # Some providers send a single group as a bare text.
         held = groups if isinstance(groups, list) else () if groups is None else (groups,)
         return Person(subject=subject, name=name, groups=checked_groups(held))
+
+    def _shown(self, client: _Client, found: Metadata) -> httpx2.Auth:
+        """The id and its secret, in a header or in the form: whatever the provider takes."""
+        if BASIC not in found.token_endpoint_auth_methods_supported:
+            return client.client_auth(POST)
+        # As in a form (RFC 6749, section 2.3.1), which the library leaves out.
+        return httpx2.BasicAuth(quote_plus(self._client_id), quote_plus(self._client_secret))
 
     @asynccontextmanager
     async def _client(self, attempt: Attempt) -> AsyncGenerator["_Client"]:

@@ -32,8 +32,13 @@ async def answered(known: Provider, attempt: Attempt = ATTEMPT) -> str:
         return (await browser.get(address)).headers["location"]
 
 
-async def test_a_person_is_who_the_provider_says() -> None:
-    known = Provider(ISSUER, alice())
+METHODS = [[], ["client_secret_post"], ["client_secret_basic", "client_secret_post"]]
+
+
+@pytest.mark.parametrize("methods", METHODS)
+async def test_a_person_is_who_the_provider_says(methods: list[str]) -> None:
+    document = {"token_endpoint_auth_methods_supported": methods} if methods else {}
+    known = Provider(ISSUER, alice(), document={**document})
     found = await client(known).person(ATTEMPT, await answered(known))
     assert found == Person(subject="u-1", name="alice@example.org", groups=("engineers",))
 

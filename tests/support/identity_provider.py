@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
@@ -25,7 +25,7 @@ from perdure.domain.installation.single_sign_on import SingleSignOn
 from perdure.interfaces.rest.server import serve
 
 CLIENT_ID = "perdure"
-CLIENT_SECRET = "a-secret-of-the-provider-and-the-page"
+CLIENT_SECRET = "a secret: of+the/provider%20and the page ✓"
 KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
 STRANGE_KEY = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
 
@@ -98,14 +98,12 @@ class Provider:
 
     async def _token(self, request: Request) -> Response:
         form = await request.form()
-        basic = f"{CLIENT_ID}:{CLIENT_SECRET}".encode()
-        expected = "Basic " + base64.b64encode(basic).decode()
         asked = self.codes.pop(str(form["code"]), None)  # each code is good once
         shown = hashlib.sha256(str(form.get("code_verifier", "")).encode()).digest()
         challenge = _base64(shown)
         if (
             asked is None
-            or request.headers.get("authorization") != expected
+            or not self._is_client(request.headers.get("authorization"), form)
             or asked["code_challenge"] != challenge
             or asked["redirect_uri"] != form["redirect_uri"]
         ):
@@ -113,6 +111,14 @@ class Provider:
         self.tokens += 1
         given = {"access_token": "opaque", "token_type": "Bearer", "expires_in": 60}
         return JSONResponse({**given, "id_token": self._identity(asked["nonce"])})
+
+    def _is_client(self, header: str | None, form: Mapping[str, object]) -> bool:
+        """Whether the client shows its secret as the discovery document says."""
+        basic = f"{CLIENT_ID}:{quote_plus(CLIENT_SECRET)}".encode()
+        if self.document.get("token_endpoint_auth_methods_supported") != ["client_secret_post"]:
+            return header == "Basic " + base64.b64encode(basic).decode()
+        shown = form.get("client_id"), form.get("client_secret")
+        return header is None and shown == (CLIENT_ID, CLIENT_SECRET)
 
     def _identity(self, nonce: str) -> str:
         now = int(time.time())
