@@ -170,7 +170,13 @@ def admitted(app: ASGIApp, token: ApiToken) -> ASGIApp:
 
 
 def at(*parts: str) -> str:
-    """A path from its parts, each quoted so that an id with a slash stays one part."""
+    """A path from its parts, each quoted so that an id with a slash stays one part.
+
+    Raises:
+        ApiProblem: a part is `.` or `..`, which leads elsewhere however it is quoted.
+    """
+    if not {".", ".."}.isdisjoint(parts):
+        raise ApiProblem(404, "not_found", "There is no such page.")
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 

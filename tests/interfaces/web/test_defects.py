@@ -71,6 +71,8 @@ async def test_a_guest_is_told_too(
     ("method", "path", "media", "status", "title"),
     [
         ("GET", "/nowhere", "", 404, "Not found"),
+        ("GET", "/library/%2e%2e/loops", "", 404, "Not found"),
+        ("GET", "/runs/%2e", "", 404, "Not found"),
         ("GET", "/inbox/alike", "", 405, "Method not allowed"),
         ("POST", "/inbox/alike", "multipart/form-data", 400, "Bad request"),
     ],
