@@ -52,3 +52,11 @@ async def test_a_page_of_a_session_that_is_over_leads_to_the_sign_in(
     await page.context.clear_cookies()
     await page.wait_for_url("**/sign-in?next=*", timeout=SOON_MS)
     assert run in page.url
+
+
+async def test_the_first_run_comes_to_an_empty_list(rest: Rest, browser: Browser) -> None:
+    page = await signed_in(await browser.new_page(), rest)
+    await expect(page.get_by_text("There is no run yet.")).to_be_visible()
+    run = await rest.start(APPROVED)
+    await expect(page.locator(f"[id='row-{run}']")).to_be_visible(timeout=SOON_MS)
+    assert page.url.rstrip("?") == f"{rest.url}/runs"

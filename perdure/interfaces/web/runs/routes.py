@@ -23,6 +23,8 @@ from perdure.interfaces.web.visit import BESIDE_S, Fields, Here, Visit, form_of,
 FILTERS = ("status", "kind", "outcome", "phase", "label", "text", "definition", "root")
 FURTHER = ("outcome", "phase", "label", "definition", "root")
 MOST_SCORES = 24
+EMPTY = "empty"
+NO_CONTENT = 204
 VERBS = ("pause", "resume", "stop")
 router = APIRouter()
 
@@ -59,6 +61,12 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
     chosen = {name: request.query_params.get(name, "") for name in FILTERS}
     found = await visit.api.get("/loops", Runs, {**chosen, "cursor": cursor})
     named = urlencode(_given(chosen))
+    here = f"/runs?{urlencode({**_given(chosen), **_given({'cursor': cursor or ''})})}"
+    if visit.wants_part and EMPTY in request.query_params:
+        # The page says that there is none; with runs it is another one.
+        return Response(
+            status_code=NO_CONTENT, headers={"hx-redirect": here} if found.items else {}
+        )
     template = "runs/rows.html" if visit.wants_part else "runs/runs.html"
     # The first page has the glances in it for browsers without scripts. A script that refreshes the
     # rows keeps the cells that it already has.
@@ -70,7 +78,7 @@ async def show(request: Request, visit: Here, cursor: str | None = None) -> Resp
         chosen=chosen,
         choices=CHOICES,
         here=f"/runs?{named}",
-        page_here=f"/runs?{urlencode({**_given(chosen), **_given({'cursor': cursor or ''})})}",
+        page_here=here,
         filtered=bool(named),
         further=any(chosen[name] for name in FURTHER),
         verbs=VERBS,
