@@ -123,6 +123,14 @@ async def test_a_session_is_over_after_its_time(rest: Rest) -> None:
     assert Ticket.read(text, key, now=now) is None, "each kind is signed for itself"
 
 
+async def test_who_has_no_scripts_is_told_that_tickets_need_them(
+    guest: httpx2.AsyncClient,
+) -> None:
+    page = (await guest.get("/sign-in")).text
+    told = page.partition("<noscript>")[2].partition("</noscript>")[0]
+    assert "<code>perdure open</code> signs nobody in: use a token." in told
+
+
 async def test_a_ticket_opens_one_session(rest: Rest, guest: httpx2.AsyncClient) -> None:
     ticket = await ticket_of(rest)
     first = await guest.post("/sign-in/ticket", data={"ticket": ticket, "next": "/runs"})
