@@ -1,5 +1,6 @@
 """Retries: a failed run continues under its own id in a new execution, with its spend."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,6 +45,8 @@ from perdure.gateway.temporal_gateway import TemporalGateway
 
 MOST_CHILDREN = 10_000
 HAD_EFFECT = "had its effect"
+# A run tells its end, and closes in a later task.
+CLOSING_LOOKS, CLOSING_S = 40, 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,10 @@ class Retrying:
                 return await self.server.update(run, "retry", message)
             except NotFound:
                 look = await self.server.look(run)  # it has ended in between
+            except NotAllowed:
+                look = await self._ended(run)
+                if look is None:
+                    raise
         row = await self.records.run(run)
         if row is None:
             raise unknown_run(run) if look is None else _not_ours(run)
@@ -82,6 +89,18 @@ class Retrying:
             raise not_here(run, away)
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
+
+    async def _ended(self, run: str) -> ExecutionInfo | None:
+        """A run whose end is told already, once the server has closed it; None for another."""
+        row = await self.records.run(run)
+        if row is None or row.ended_at is None:
+            return None
+        for _ in range(CLOSING_LOOKS):
+            look = await self.server.look(run)
+            if look is not None and not look.open:
+                return look
+            await asyncio.sleep(CLOSING_S)
+        return None
 
     async def _require_undecided(self, row: StoredRun, look: ExecutionInfo | None) -> None:
         """Refuse what a run above or an experiment decides on; other workflows do not mind."""
