@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pydantic import JsonValue
 from starlette.datastructures import FormData, QueryParams
 
 from perdure.interfaces.rest.schemas import Runs
+from perdure.interfaces.web.runs import routes
 from perdure.interfaces.web.runs.routes import show, steer
 
 RUNS = ("agent-a-1", "agent-b-1")
@@ -38,13 +40,16 @@ def visit(api: Api) -> Any:
     )
 
 
-async def test_a_form_that_is_sent_twice_steers_each_run_once() -> None:
+async def test_a_form_that_is_sent_twice_steers_each_run_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     api = Api()
 
-    async def form() -> FormData:
+    async def form_of(_: object) -> FormData:
         return FormData([("run", run) for run in RUNS])
 
-    request: Any = SimpleNamespace(query_params=QueryParams(), form=form)
+    monkeypatch.setattr(routes, "form_of", form_of)
+    request: Any = SimpleNamespace(query_params=QueryParams())
     pages: list[Any] = [await show(request, visit(api)) for _ in range(2)]
     for page in (pages[0], pages[0], pages[1]):
         fields = {"once": page["once"], "here": "/runs"}

@@ -47,7 +47,7 @@ def test_the_tree_with_budget_bars() -> None:
 ├ reader ✓ accepted ▰▰▰▰▱▱▱▱ 5.0k of 10k tokens · $0.01 of $0.10 · confidence 0.70
 ├ parts (delegation) running ········ 12k tokens · $0
 │ ├ writer running ▰▱▱▱▱▱▱▱ 10 of 10k tokens · unknown
-│ └ lost ✗ lost ▰▰▰▰▰▰▰▱ 10.0k of 10k tokens · $0
+│ └ lost ✗ lost ▰▰▰▰▰▰▰▱ 10k of 10k tokens · $0
 └ slow out of budget ▰▰▰▰▰▰▰▰ 11k of 10k tokens · $0\
 """)
 
