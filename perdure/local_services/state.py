@@ -106,11 +106,22 @@ class HomeFiles:
 
 
 def read_state(files: HomeFiles) -> RuntimeState | None:
-    """The last state written, by any supervisor; None if there is none, or it is unreadable."""
+    """The last state that a supervisor of this home wrote; None if there is none to be read.
+
+    A home that was copied while its services ran has their state too; they belong to the original.
+    """
     try:
-        return read(RuntimeState, files.state.read_text(encoding="utf-8"))
+        state = read(RuntimeState, files.state.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, PermissionError, ValidationError):
         return None
+    return None if _is_copied(state, files) else state
+
+
+def _is_copied(state: RuntimeState, files: HomeFiles) -> bool:
+    try:
+        return not files.home.samefile(state.endpoints.home)
+    except OSError:  # the home was moved, and its services with it
+        return False
 
 
 def write_state(files: HomeFiles, state: RuntimeState) -> None:

@@ -97,6 +97,32 @@ def test_state_survives_the_file_and_rubbish_is_none(home: Path) -> None:
     assert read_state(files) is None
 
 
+@pytest.mark.parametrize(
+    ("named", "ours"),
+    [
+        pytest.param("home", True, id="its own"),
+        pytest.param("linked", True, id="by another path"),
+        pytest.param("gone", True, id="moved"),
+        pytest.param("original", False, id="copied"),
+    ],
+)
+def test_a_copied_home_has_no_state_of_the_original(
+    tmp_path: Path, home: Path, named: str, ours: bool
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    (tmp_path / "linked").symlink_to(home)
+    (tmp_path / "original").mkdir()
+    me = process_ref(os.getpid())
+    assert me is not None
+    endpoints = ENDPOINTS.model_copy(update={"home": str(tmp_path / named)})
+    state = RuntimeState(
+        supervisor=me, status="ready", endpoints=endpoints, started_at=datetime.now(UTC)
+    )
+    write_state(files, state)
+    assert read_state(files) == (state if ours else None)
+
+
 def test_home_is_for_the_user_alone(home: Path) -> None:
     HomeFiles(home).make()
     assert home.stat().st_mode & 0o077 == 0
