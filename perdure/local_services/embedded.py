@@ -116,7 +116,8 @@ class EmbeddedRuntime:
         state = await self.state()
         if state is not None:
             # Its workers drain first, with the grace period that they were started with.
-            await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * self._settings.embedded_grace_s)
+            grace_s = max(state.grace_s, self._settings.embedded_grace_s)
+            await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * grace_s)
         # After the supervisor: while that lives, it replaces a lost watcher.
         await self._end_watcher()
         left = await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)

@@ -38,7 +38,8 @@ class RuntimeState(FrozenModel):
     """The embedded services of one home folder.
 
     `watcher` restarts a detached supervisor that died. `settings` maps names to salted digests, so
-    that settings can be compared without writing secrets down.
+    that settings can be compared without writing secrets down. The workers have `grace_s` to drain,
+    whatever the command that ends them is set to.
     """
 
     supervisor: ProcessRef
@@ -50,6 +51,7 @@ class RuntimeState(FrozenModel):
     settings: dict[str, str] = {}
     started_at: datetime
     detached: bool = True
+    grace_s: float = 0.0
     error: str = ""
 
     @property

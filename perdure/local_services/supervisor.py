@@ -69,6 +69,7 @@ async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
     if state is None:
         return 0
     left = [part.process for part in state.parts if part.process is not None]
+    grace_s = max(grace_s, state.grace_s)
     ended = await asyncio.gather(*(end(process, grace_s=grace_s) for process in left))
     if any(ended):
         _log.warning("leftovers_ended", count=sum(ended))
@@ -106,6 +107,7 @@ class _Supervisor:
             settings=digests(files, settings),
             started_at=datetime.now(UTC),
             detached=detached,
+            grace_s=settings.embedded_grace_s,
         )
 
     async def run(self, *, deaths: int) -> None:
