@@ -23,7 +23,7 @@ from perdure.local_services.processes import (
     try_lock,
 )
 from perdure.local_services.service import Progress
-from perdure.local_services.state import HomeFiles, RuntimeState, read_state
+from perdure.local_services.state import HomeFiles, PartState, RuntimeState, read_state
 from perdure.local_services.supervisor import end_leftovers
 
 MODULE = "perdure.local_services"
@@ -32,6 +32,8 @@ STARTED_BY_OTHERS_S = 900.0
 IDLE_WITHIN_S = 60.0
 STOP_WITHIN_S = 45.0
 WATCHER_GRACE_S = 5.0
+# Longer than the longest pause between two starts of a service.
+RESTARTED_WITHIN_S = 60.0
 LEAST_FREE_BYTES = 1_000_000
 
 
@@ -161,8 +163,8 @@ class EmbeddedRuntime:
     ) -> Endpoints:
         """Wait until the supervisor reports that all services run, as long as it makes progress.
 
-        Once it has written its state there is no time limit here, because it gives up services
-        that make no progress itself.
+        Once it has written its state there is no time limit here for a first start, because it
+        gives up services that make no progress itself.
         """
         progress = Progress(
             supervisor.pid,
@@ -170,7 +172,8 @@ class EmbeddedRuntime:
             patience_s=IDLE_WITHIN_S,
             at_most_s=STARTED_BY_OTHERS_S,
         )
-        told: dict[str, str] = {}
+        told: dict[str, PartState] = {}
+        down_since: dict[str, float] = {}
         while True:
             # Before the state is read: a supervisor that fails writes why, and ends after that.
             alive = is_alive(supervisor)
@@ -185,6 +188,8 @@ class EmbeddedRuntime:
                 _tell(ours, told, on_progress)
             if ours is not None and ours.is_serving:
                 return ours.endpoints
+            if ours is not None:
+                _require_restarts(self._files, ours, down_since)
             if ours is None and (why := progress.stalled()):
                 raise RuntimeUnavailable(
                     f"The supervisor of the services does not come up: {why}.",
@@ -193,13 +198,43 @@ class EmbeddedRuntime:
             await asyncio.sleep(POLL_S)
 
 
-def _tell(state: RuntimeState, told: dict[str, str], on_progress: OnProgress) -> None:
-    """Report each change of a service's status once."""
+def _tell(state: RuntimeState, told: dict[str, PartState], on_progress: OnProgress) -> None:
+    """Report each change of a service's status once, and why it is down."""
     for part in state.parts:
-        if told.get(part.name) != part.status:
-            told[part.name] = part.status
-            port = f" on port {part.port}" if part.port and part.status == "running" else ""
-            on_progress(f"{part.name}: {part.status}{port}")
+        before = told.get(part.name)
+        # The reason is gone again while the service starts anew.
+        if before and before.status == part.status and part.detail in ("", before.detail):
+            continue
+        told[part.name] = part
+        port = f" on port {part.port}" if part.port and part.status == "running" else ""
+        why = f" ({part.detail})" if part.detail else ""
+        on_progress(f"{part.name}: {part.status}{port}{why}")
+
+
+def _require_restarts(files: HomeFiles, state: RuntimeState, since: dict[str, float]) -> None:
+    """Refuse to wait longer for a service that had served and does not come back.
+
+    Only one with a reason counts, whose new start has failed: a start may take long.
+
+    Args:
+        files: of the home folder.
+        state: what the supervisor says now.
+        since: by name when each service was first seen to be down, which is kept here.
+
+    Raises:
+        RuntimeUnavailable: a service was tried again for long enough.
+    """
+    now = time.monotonic()
+    for part in state.parts:
+        if part.optional or part.status != "restarting":
+            since.pop(part.name, None)
+        elif part.detail and now - since.setdefault(part.name, now) >= RESTARTED_WITHIN_S:
+            said = last_words(files.log(part.name))
+            raise RuntimeUnavailable(
+                f"The service {part.name!r} does not start again: {part.detail}."
+                + (f"\n{said}\n" if said else ""),
+                cure=f"Read `perdure logs {part.name}`; once its cause is gone, it comes back.",
+            )
 
 
 def _failed(files: HomeFiles, state: RuntimeState | None, *, said_from: int) -> RuntimeUnavailable:

@@ -4,13 +4,18 @@ import os
 import random
 import signal
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import psutil
 
 from perdure.adapters.http_server import is_free
+from perdure.domain.ports import Endpoints
 from perdure.local_services.processes import ProcessRef
-from perdure.local_services.state import RuntimeState
+from perdure.local_services.state import HomeFiles, RuntimeState, write_state
 
+GONE = ProcessRef(pid=2**22 + 1, started="never")
 ANNOUNCE = "pathlib.Path(os.environ['PERDURE_READY_FILE']).write_text(str(os.getpid()))"
 WORKER = f"import os, pathlib, signal; {ANNOUNCE}; signal.pause()"
 STUBBORN_WORKER = (
@@ -34,6 +39,15 @@ def free_port() -> int:
     # Not `random` itself, which tests seed anew: processes side by side would draw the same.
     drawn = random.SystemRandom()
     return next(port for port in iter(lambda: drawn.randrange(20_000, 32_000), 0) if is_free(port))
+
+
+def write(home: Path, **fields: Any) -> None:
+    """Write the state of services, which are ready unless the fields say otherwise."""
+    files = HomeFiles(home)
+    files.make()
+    endpoints = Endpoints(temporal_address="127.0.0.1:1", namespace="default", home=str(home))
+    base = {"status": "ready", "endpoints": endpoints, "started_at": datetime.now(UTC)}
+    write_state(files, RuntimeState(**(base | fields)))
 
 
 def kill(ref: ProcessRef) -> None:
