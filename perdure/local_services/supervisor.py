@@ -28,6 +28,7 @@ from perdure.local_services.ui_guard import UiGuard
 from perdure.local_services.watcher_link import WatcherLink
 
 OPTIONAL_WITHIN_S = 15.0
+WRITE_AGAIN_S = 5.0
 OnChange = Callable[[RuntimeState], None]
 _log = get_logger(__name__)
 
@@ -100,6 +101,7 @@ class _Supervisor:
         self._keepers: dict[Service, asyncio.Task[None]] = {}
         self._given_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watch: WatcherLink | None = None
+        self._writes_again: asyncio.TimerHandle | None = None
         self._state = RuntimeState(
             supervisor=me,
             status="starting",
@@ -245,6 +247,8 @@ class _Supervisor:
         if self._given_up.done():
             self._given_up.exception()  # retrieved, or asyncio would log it
         self._publish(status, error)
+        # Without the lock, a later write could hide the state of the next supervisor.
+        self._stop_writing()
 
     def _publish(self, status: RuntimeStatus | None = None, error: str = "") -> None:
         self._state = self._state.model_copy(
@@ -257,12 +261,24 @@ class _Supervisor:
                 "parts": tuple(part.state for part in self._keepers),
             }
         )
+        self._write()
+        if self._on_change is not None:
+            self._on_change(self._state)
+
+    def _write(self) -> None:
+        """Write the state, and if that fails again later: commands wait for what it says."""
+        self._stop_writing()
         try:
             write_state(self._files, self._state)
         except OSError as failure:  # a full disk must not take the services down
             _log.error("state_not_written", error=failure.strerror)
-        if self._on_change is not None:
-            self._on_change(self._state)
+            loop = asyncio.get_running_loop()
+            self._writes_again = loop.call_later(WRITE_AGAIN_S, self._write)
+
+    def _stop_writing(self) -> None:
+        if self._writes_again is not None:
+            self._writes_again.cancel()
+            self._writes_again = None
 
 
 async def up(settings: Settings, on_change: OnChange) -> None:

@@ -1,15 +1,18 @@
 """`up` in the foreground, drawn by its caller."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 import pytest
+from waiting import eventually
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed
+from perdure.local_services import supervisor
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import is_alive
-from perdure.local_services.state import RuntimeState
+from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from perdure.local_services.supervisor import up
 from tests.local_services.support import processes_of
 
@@ -43,6 +46,37 @@ async def test_up_shows_every_state_and_ends_all_parts(settings_of: MakeSettings
     parts = [part.process for part in serving.parts]
     assert not any(part is not None and is_alive(part) for part in parts)
     assert [state.status for state in seen if state.status != "starting"][-1] == "stopped"
+
+
+async def test_a_state_that_could_not_be_written_is_written_later(
+    settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of()
+    files = HomeFiles(settings.home)
+    fails = True
+
+    def write(files: HomeFiles, state: RuntimeState) -> None:
+        if fails and state.status != "starting":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_state(files, state)
+
+    monkeypatch.setattr(supervisor, "write_state", write)
+    monkeypatch.setattr(supervisor, "WRITE_AGAIN_S", 0.1)
+    ready = asyncio.Event()
+
+    def show(state: RuntimeState) -> None:
+        if state.is_serving:
+            ready.set()
+
+    task = asyncio.create_task(up(settings, show))
+    try:
+        await ready.wait()
+        known = read_state(files)
+        assert known is not None and known.status == "starting"
+        fails = False
+        await eventually(lambda: (state := read_state(files)) is not None and state.is_serving)
+    finally:
+        await _cancel(task)
 
 
 @pytest.mark.long
