@@ -95,7 +95,8 @@ class ServiceCommand:
 
     A start may take long as long as it makes progress; `idle_within_s` is how long it may make
     none. `answers` is a cheaper probe for a service that has been ready, if there is one.
-    `refuses_with` is the exit code with which it says that another start would end the same.
+    `refuses_with` is the exit code with which it says that another start would end the same. It
+    starts in `folder`; None: in the current one.
     """
 
     command: tuple[str, ...]
@@ -104,6 +105,7 @@ class ServiceCommand:
     ready: Callable[[int], Awaitable[bool]]
     answers: Callable[[int], Awaitable[bool]] | None = None
     refuses_with: int | None = None
+    folder: Path | None = None
     port: int | None = None
     idle_within_s: float = 30.0
     grace_s: float = 10.0
@@ -189,7 +191,10 @@ class Service:
         # Before the start: the log also holds the last words of earlier starts.
         self._said_from = log_end(self.launch.log)
         try:
-            child = await spawn(self.launch.command, self.launch.environment, self.launch.log)
+            launch = self.launch
+            child = await spawn(
+                launch.command, launch.environment, launch.log, folder=launch.folder
+            )
         except OSError as error:  # no room for the log, or no more processes; may pass
             return f"it cannot be started: {error.strerror}"
         self.process = process_ref(child.pid)
@@ -268,6 +273,7 @@ async def spawn(
     log: Path,
     *,
     answers: bool = False,
+    folder: Path | None = None,
 ) -> asyncio.subprocess.Process:
     """Start a command, tied to our life, in its own group, so that Ctrl-C does not reach it.
 
@@ -281,6 +287,7 @@ async def spawn(
             stdout=asyncio.subprocess.PIPE if answers else file,
             stderr=file,
             env=dict(environment),
+            cwd=folder,
             process_group=0,
         )
 

@@ -52,7 +52,7 @@ def temporal_binary() -> Path:
     if packaged.is_file():
         return packaged
     if found := shutil.which("temporal"):
-        return Path(found)
+        return Path(found).absolute()
     raise RuntimeUnavailable(
         "The embedded Temporal server is not installed.",
         cure="Install `perdure[local]`, or name a server with TEMPORAL_ADDRESS.",
@@ -119,7 +119,9 @@ def temporal_launch(
     """The dev server with a file database, on loopback; `codec` decrypts for its Web UI."""
     options: list[str] = [
         *("--ip", LOOPBACK, "--port", str(port), "--ui-ip", ui.host, "--ui-port", str(ui.port)),
-        *("--db-filename", str(files.temporal_database), "--ui-disable-news-fetch"),
+        # The name alone: the server makes a URI of it, in which `#`, `?` and `%` of a folder's path
+        # would lead to another file.
+        *("--db-filename", files.temporal_database.name, "--ui-disable-news-fetch"),
         *("--log-level", "warn", "--log-format", "json"),
     ]
     for pragma in SQLITE_PRAGMAS:
@@ -146,11 +148,13 @@ def temporal_launch(
     return ServiceCommand(
         command=(str(temporal_binary()), "server", "start-dev", *options),
         # Keys of providers and of encryption are no business of a server that runs code of others.
-        environment=inherited_environment(minimal=True),
+        # The home is for who looks whose server it is: no option names it.
+        environment=inherited_environment(minimal=True) | {"PERDURE_HOME": str(files.home)},
         log=files.log("temporal"),
         ready=ready,
         answers=answers,
         port=port,
+        folder=files.home,
     )
 
 

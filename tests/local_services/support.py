@@ -46,7 +46,8 @@ def write(home: Path, **fields: Any) -> None:
     files = HomeFiles(home)
     files.make()
     endpoints = Endpoints(temporal_address="127.0.0.1:1", namespace="default", home=str(home))
-    base = {"status": "ready", "endpoints": endpoints, "started_at": datetime.now(UTC)}
+    now = datetime.now(UTC)
+    base: dict[str, Any] = {"status": "ready", "endpoints": endpoints, "started_at": now}
     write_state(files, RuntimeState(**(base | fields)))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ DRAINS = (
 
 
 @asynccontextmanager
-async def draining() -> AsyncIterator[tuple[Process, ProcessRef]]:
+async def draining() -> AsyncGenerator[tuple[Process, ProcessRef]]:
     process = await asyncio.create_subprocess_exec(*python(DRAINS), stdout=PIPE)
     try:
         assert process.stdout is not None

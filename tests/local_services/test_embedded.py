@@ -100,6 +100,17 @@ async def test_namespace_is_prepared(runtime: EmbeddedRuntime) -> None:
 
 
 @pytest.mark.long
+async def test_the_database_is_in_a_home_of_any_name(
+    runtime_of: MakeRuntime, tmp_path: Path
+) -> None:
+    home = tmp_path / "C#" / "100%41"
+    await runtime_of(home=home).ensure()
+    assert HomeFiles(home).temporal_database.is_file()
+    assert [one.name for one in tmp_path.iterdir()] == ["C#"]
+    assert len(any_of_home(home)) == 4  # supervisor, watcher, server, worker
+
+
+@pytest.mark.long
 async def test_a_second_ensure_finds_the_first_and_says_nothing(runtime: EmbeddedRuntime) -> None:
     first = await runtime.ensure()
     told: list[str] = []
