@@ -5,6 +5,7 @@ import hmac
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from perdure.about import VERSION
 from perdure.adapters.settings.variables import PREFIX, Settings
@@ -12,6 +13,7 @@ from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import OPEN_EXECUTION
 from perdure.domain.foundation.progress import Standing
 from perdure.local_services.plugin_code import CODE_OF, code_digests
+from perdure.local_services.processes import usable
 from perdure.local_services.state import HomeFiles, RuntimeState
 from perdure.local_services.temporal_server import OPEN_OURS, connect, connect_named, count_open
 
@@ -33,12 +35,10 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
     Digests, because values may be secret and are written into the state file.
     """
     # "x": of two processes that start at once, the second takes the salt that the first one wrote.
-    try:
-        with files.salt.open("xb") as file:
+    with usable(files.salt):
+        with suppress(FileExistsError), files.salt.open("xb") as file:
             file.write(secrets.token_bytes(16))
-    except FileExistsError:
-        pass
-    salt = files.salt.read_bytes()
+        salt = files.salt.read_bytes()
     environment = settings.for_services()
     references = [server.key_reference or "" for server in settings.providers.values()]
     keys = {one.removeprefix("env:") for one in references if one.startswith("env:")}

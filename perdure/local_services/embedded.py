@@ -21,6 +21,7 @@ from perdure.local_services.processes import (
     is_alive,
     process_ref,
     try_lock,
+    usable,
 )
 from perdure.local_services.service import Progress
 from perdure.local_services.state import HomeFiles, PartState, RuntimeState, read_state
@@ -45,6 +46,10 @@ def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
     environment = settings.for_services()
     environment["PERDURE_HOME"] = str(settings.home)
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    log = files.log("supervisor")
+    with usable(log):
+        # Before the spawn, whose error would not say which of its files it is about.
+        os.close(os.open(log, append, 0o600))
     pid = os.posix_spawn(
         sys.executable,
         [sys.executable, "-P", "-m", MODULE],
@@ -52,7 +57,7 @@ def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
         setsid=True,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(files.log("supervisor")), append, 0o600),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), append, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from perdure.domain.foundation.base import FrozenModel
+from perdure.domain.foundation.errors import RuntimeUnavailable
 
 POLL_S = 0.05
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -113,18 +114,43 @@ def try_lock(path: Path) -> Generator[bool]:
     """Hold the lock in the block; yields False at once if another process holds it.
 
     Children do not inherit the descriptor, so no child keeps the lock of a dead parent.
+
+    Raises:
+        RuntimeUnavailable: nobody can lock there, such as in another user's or a read-only folder.
     """
     # The file is never removed: the next process would lock a new one beside the holder of the old.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with usable(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        with usable(path):
+            mine = _is_locked(descriptor)
+        yield mine
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def usable(path: Path) -> Generator[None]:
+    """Explain what the system says against a file or folder of the home.
+
+    Raises:
+        RuntimeUnavailable: the block ended with an error of the system.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeUnavailable(
+            f"{path} cannot be used: {error.strerror}.",
+            cure="Make it writable, or set PERDURE_HOME to another folder.",
+        ) from error
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

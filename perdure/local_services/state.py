@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from perdure.adapters.files.private import make_private
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.ports import Endpoints
-from perdure.local_services.processes import ProcessRef, is_alive
+from perdure.local_services.processes import ProcessRef, is_alive, usable
 
 PartStatus = Literal["starting", "running", "restarting", "failed", "stopped"]
 RuntimeStatus = Literal["starting", "ready", "stopping", "stopped", "failed"]
@@ -88,16 +87,11 @@ class HomeFiles:
         Raises:
             RuntimeUnavailable: they cannot be created or written to.
         """
-        try:
+        with usable(self.home):
             for folder in (self.home, self.logs, self.run):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Also if it was there before, with wider rights: it holds keys and the database.
             make_private(self.home)
-        except OSError as error:
-            raise RuntimeUnavailable(
-                f"The folder {self.home} cannot be used: {error.strerror}.",
-                cure="Make it writable, or set PERDURE_HOME to another folder.",
-            ) from error
 
     def log(self, part: str) -> Path:
         return self.logs / f"{part}.log"

@@ -1,5 +1,6 @@
 """Ports, locks, state file, digests, readiness and logs, without any service."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -14,8 +15,9 @@ from perdure.adapters.http_server import choose, is_free
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed, NotFound, RuntimeUnavailable
 from perdure.domain.ports import Endpoints
-from perdure.local_services import apply_settings
+from perdure.local_services import apply_settings, processes
 from perdure.local_services.apply_settings import changed, digests, must_restart
+from perdure.local_services.embedded import spawn_supervisor
 from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
 from perdure.local_services.ready_file import announce_ready, is_announced, withdraw_ready
@@ -72,6 +74,41 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
             assert not second
     with try_lock(path) as again:
         assert again
+
+
+@pytest.mark.parametrize(
+    ("refusing", "use"),
+    [
+        ("run/start.lock", lambda files, _: try_lock(files.start_lock).__enter__()),
+        ("run/salt", digests),
+        ("logs/supervisor.log", spawn_supervisor),
+    ],
+)
+def test_a_file_of_the_home_that_cannot_be_used_is_explained(
+    home: Path,
+    settings_of: MakeSettings,
+    refusing: str,
+    use: Callable[[HomeFiles, Settings], object],
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    (home / refusing).mkdir()  # refuses also the superuser, as a file of another user would not
+    with pytest.raises(RuntimeUnavailable, match=f"{refusing} cannot be used: .*set PERDURE_HOME"):
+        use(files, settings_of())
+
+
+def test_a_folder_without_locks_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(processes.fcntl, "flock", refuses)
+    with (
+        pytest.raises(RuntimeUnavailable, match="lock cannot be used: No locks available"),
+        try_lock(tmp_path / "lock"),
+    ):
+        pass
 
 
 def test_a_process_is_named_by_its_start(tmp_path: Path) -> None:
