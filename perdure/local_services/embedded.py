@@ -16,7 +16,7 @@ from perdure.local_services.logs import last_words, log_end
 from perdure.local_services.processes import (
     POLL_S,
     ProcessRef,
-    end,
+    end_surely,
     gone,
     is_alive,
     process_ref,
@@ -119,12 +119,16 @@ class EmbeddedRuntime:
         return state if state is not None and is_alive(state.supervisor) else None
 
     async def down(self) -> bool:
-        """Stop supervisor and services, also leftovers of a crash; False if nothing ran."""
+        """Stop supervisor and services, also leftovers of a crash; False if nothing ran.
+
+        Raises:
+            RuntimeUnavailable: a process cannot be ended, such as one of another user.
+        """
         state = await self.state()
         if state is not None:
             # Its workers drain first, with the grace period that they were started with.
             grace_s = max(state.grace_s, self._settings.embedded_grace_s)
-            await end(state.supervisor, grace_s=STOP_WITHIN_S + 2 * grace_s)
+            await end_surely(state.supervisor, grace_s=STOP_WITHIN_S + 2 * grace_s)
         # After the supervisor: while that lives, it replaces a lost watcher.
         await self._end_watcher()
         left = await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
@@ -138,7 +142,7 @@ class EmbeddedRuntime:
         """End the watcher, which would restart the supervisor, or has just become the new one."""
         left = read_state(self._files)
         if left is not None and left.watcher is not None:
-            await end(left.watcher, grace_s=WATCHER_GRACE_S)
+            await end_surely(left.watcher, grace_s=WATCHER_GRACE_S)
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()

@@ -64,11 +64,25 @@ async def end(ref: ProcessRef, *, grace_s: float) -> bool:
     if not is_alive(ref):
         return False
     # To the process alone, which ends its children in order. After SIGKILL it no longer can.
-    _signal(ref, signal.SIGTERM)
-    if not await gone(ref, within_s=grace_s):
+    if _signal(ref, signal.SIGTERM) and not await gone(ref, within_s=grace_s):
         _signal(ref, signal.SIGKILL, group=True)
         await gone(ref, within_s=5)
     return True
+
+
+async def end_surely(ref: ProcessRef, *, grace_s: float) -> bool:
+    """`end`, for a process that somebody else may have started.
+
+    Raises:
+        RuntimeUnavailable: it still runs.
+    """
+    ended = await end(ref, grace_s=grace_s)
+    if ended and is_alive(ref):
+        raise RuntimeUnavailable(
+            f"The process {ref.pid} of the user {_user(ref.pid)} cannot be ended.",
+            cure=f"End it as that user (`kill {ref.pid}`), then try again.",
+        )
+    return ended
 
 
 async def gone(ref: ProcessRef, *, within_s: float) -> bool:
@@ -81,18 +95,29 @@ async def gone(ref: ProcessRef, *, within_s: float) -> bool:
     return True
 
 
-def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> None:
+def _user(pid: int) -> str:
+    try:
+        return psutil.Process(pid).username()
+    except ENDED:
+        return "unknown"
+
+
+def _signal(ref: ProcessRef, number: signal.Signals, *, group: bool = False) -> bool:
+    """Send a signal; False if this user may not."""
     # Again, right before the signal: the id may have gone to another process meanwhile.
     if not is_alive(ref):
-        return
+        return True
     try:
         # Our children lead a group of their own. If this one does not, its group may be ours.
         if group and os.getpgid(ref.pid) == ref.pid:
             os.killpg(ref.pid, number)
         else:
             os.kill(ref.pid, number)
-    except ENDED:
+    except PermissionError:
+        return False
+    except ProcessLookupError:
         pass
+    return True
 
 
 def _started(pid: int, process: psutil.Process) -> str:

@@ -14,7 +14,7 @@ from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
 from perdure.local_services.idle_shutdown import until_idle
 from perdure.local_services.plugin_trial import require_plugins
-from perdure.local_services.processes import end, process_ref, signals_set, try_lock
+from perdure.local_services.processes import end_surely, process_ref, signals_set, try_lock
 from perdure.local_services.service import Service, ServiceCommand
 from perdure.local_services.service_plan import Plans
 from perdure.local_services.state import (
@@ -65,13 +65,16 @@ async def end_leftovers(files: HomeFiles, *, grace_s: float) -> int:
     """End services that a dead supervisor left behind; returns how many there were.
 
     Call it only with the lock, or if the supervisor of the state file is known to be gone.
+
+    Raises:
+        RuntimeUnavailable: one cannot be ended.
     """
     state = read_state(files)
     if state is None:
         return 0
     left = [part.process for part in state.parts if part.process is not None]
     grace_s = max(grace_s, state.grace_s)
-    ended = await asyncio.gather(*(end(process, grace_s=grace_s) for process in left))
+    ended = await asyncio.gather(*(end_surely(process, grace_s=grace_s) for process in left))
     if any(ended):
         _log.warning("leftovers_ended", count=sum(ended))
     return sum(ended)

@@ -1,6 +1,7 @@
 """What `down` ends, and how long it waits, with stubs instead of services."""
 
 import asyncio
+import os
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.settings.variables import Settings
+from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.local_services import embedded
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import ProcessRef, process_ref
@@ -52,3 +54,26 @@ async def test_services_drain_for_as_long_as_they_were_started_with(
         write(home, supervisor=supervisor, parts=parts, grace_s=30)
         assert await EmbeddedRuntime(settings_of(shutdown_grace_s=0)).down()
         assert (await process.communicate())[0] == b"drained\n"
+
+
+@pytest.mark.parametrize("which", ["supervisor", "watcher", "leftover"])
+async def test_what_another_user_started_is_named_at_once(
+    home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    def refuses(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    async with draining() as (_, stays):
+        worker = stays if which == "leftover" else None
+        write(
+            home,
+            supervisor=stays if which == "supervisor" else GONE,
+            watcher=stays if which == "watcher" else None,
+            parts=(PartState(name="worker", status="running", process=worker),),
+        )
+        monkeypatch.setattr(os, "kill", refuses)
+        monkeypatch.setattr(os, "killpg", refuses)
+        async with asyncio.timeout(10):
+            with pytest.raises(RuntimeUnavailable, match=f"process {stays.pid} of the user .*kill"):
+                await EmbeddedRuntime(settings_of(shutdown_grace_s=60)).down()
+        monkeypatch.undo()
