@@ -275,6 +275,13 @@ async def _services(settings: Settings) -> Check:
         )
     parts = ", ".join(f"{part.name} {part.status}" for part in state.parts)
     down = not state.is_serving
+    if down and state.status in ("starting", "stopping"):
+        return Check(
+            name="services",
+            state="warning",
+            found=f"{state.status}: {parts}" if parts else state.status,
+            cure="Look again in a moment; `perdure logs --follow` shows what happens.",
+        )
     return Check(
         name="services",
         state="failed" if down else "ok",

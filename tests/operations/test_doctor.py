@@ -1,5 +1,6 @@
 """`doctor` in an outage: it names what is wrong with the store, and looks at all else."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -18,8 +19,11 @@ from perdure.adapters.stores import sqlite
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.interfaces.services import Check
+from perdure.local_services.processes import process_ref
+from perdure.local_services.state import PartState, PartStatus
 from perdure.operations import doctor
 from perdure.operations.doctor import UNREACHED, diagnose
+from tests.local_services.support import write
 
 __all__ = ["faulty", "postgresql_server", "postgresql_url", "s3_server"]
 
@@ -209,3 +213,21 @@ async def test_an_object_store_is_tried_and_what_is_not_there_yet_is_said(
     away = (await looked(settings))["blobs"]
     assert (away.state, "AWS_ENDPOINT_URL" in away.cure) == ("failed", True)
     assert "nothing has to be restarted" in away.cure
+
+
+@pytest.mark.parametrize(
+    ("status", "part", "state", "said"),
+    [
+        ("starting", "starting", "warning", "starting: worker starting"),
+        ("stopping", "stopped", "warning", "stopping: worker stopped"),
+        ("ready", "restarting", "failed", "worker restarting; 127.0.0.1:1"),
+    ],
+)
+async def test_services_that_start_or_stop_have_not_failed(
+    home: Path, status: str, part: PartStatus, state: str, said: str
+) -> None:
+    parts = (PartState(name="worker", status=part),)
+    write(home, supervisor=process_ref(os.getpid()), status=status, parts=parts)
+    found = (await looked(Settings.load(home=home)))["services"]
+    assert (found.state, found.found) == (state, said)
+    assert "perdure logs" in found.cure
