@@ -19,8 +19,8 @@ CHECK_S = 15.0
 
 async def until_idle(
     client: Client, files: HomeFiles, *, after: timedelta | None, shared: bool
-) -> None:
-    """Return once nothing needed the services for `after`; None: never.
+) -> int | None:
+    """Return the last use once nothing needed the services for `after`; None: never.
 
     Open runs, schedules and commands need them. On a server that is shared with others only
     Perdure's runs and schedules count.
@@ -28,7 +28,7 @@ async def until_idle(
     touch(files)
     if after is None:
         await asyncio.Event().wait()
-        return
+        return None
     busy, seen = time.monotonic(), last_use(files)
     pause = min(CHECK_S, after.total_seconds() / 2)
     while time.monotonic() - busy < after.total_seconds():
@@ -39,6 +39,7 @@ async def until_idle(
         # The time of a use is compared with itself only: the clock of the host may be set.
         if (used := last_use(files)) != seen:
             busy, seen = time.monotonic(), used
+    return seen
 
 
 async def _is_needed(client: Client, *, shared: bool) -> bool:

@@ -12,7 +12,7 @@ from perdure.domain.foundation.errors import NotAllowed, PerdureError, RuntimeUn
 from perdure.event_log import get_logger
 from perdure.local_services import service_commands, temporal_server
 from perdure.local_services.apply_settings import digests
-from perdure.local_services.idle_shutdown import until_idle
+from perdure.local_services.idle_shutdown import last_use, until_idle
 from perdure.local_services.plugin_trial import require_plugins
 from perdure.local_services.processes import end_surely, process_ref, signals_set, try_lock
 from perdure.local_services.service import Service, ServiceCommand
@@ -154,13 +154,19 @@ class _Supervisor:
         await self._optional_settled()
         self._publish("ready")
         _log.info("services_ready", **self._plans.endpoints.model_dump())
-        await until_idle(
-            client,
-            self._files,
-            after=self._idle,
-            shared=self._settings.temporal.address is not None,
-        )
+        await self._idle_for_all(client)
         _log.info("services_idle", minutes=self._settings.idle_minutes)
+
+    async def _idle_for_all(self, client: Client) -> None:
+        """Return as `stopping` once the services are idle, and no command counts on them."""
+        shared = self._settings.temporal.address is not None
+        while True:
+            seen = await until_idle(client, self._files, after=self._idle, shared=shared)
+            self._publish("stopping")
+            # A command records its use before it reads the state, so one of both is noticed.
+            if last_use(self._files) == seen:
+                return
+            self._publish("ready")
 
     async def _start_temporal(self) -> Client:
         """Start the embedded server, or connect to the named one, and start the model."""

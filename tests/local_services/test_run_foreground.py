@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable
 
 import pytest
@@ -11,9 +12,10 @@ from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.local_services import supervisor
 from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.idle_shutdown import last_use, touch
 from perdure.local_services.processes import is_alive
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
-from perdure.local_services.supervisor import up
+from perdure.local_services.supervisor import supervise, up
 from tests.local_services.support import processes_of
 
 MakeSettings = Callable[..., Settings]
@@ -77,6 +79,28 @@ async def test_a_state_that_could_not_be_written_is_written_later(
         await eventually(lambda: (state := read_state(files)) is not None and state.is_serving)
     finally:
         await _cancel(task)
+
+
+@pytest.mark.long
+async def test_services_that_are_used_while_they_stop_as_idle_stay(
+    settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of()
+    seen: list[str] = []
+
+    async def at_once(_client: object, files: HomeFiles, **_: object) -> int | None:
+        touch(files)
+        return last_use(files)
+
+    def use(state: RuntimeState) -> None:
+        if state.status not in seen[-1:]:
+            seen.append(state.status)
+        if seen.count("stopping") == 1:
+            os.utime(HomeFiles(settings.home).used, (1, 1))
+
+    monkeypatch.setattr(supervisor, "until_idle", at_once)
+    assert await supervise(settings, on_change=use)
+    assert seen == ["starting", "ready", "stopping", "ready", "stopping", "stopped"]
 
 
 @pytest.mark.long
