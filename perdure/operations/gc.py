@@ -149,7 +149,7 @@ async def _make_room(
         needs.add(found, young=young)
     found = await _unneeded(stores, needs, now=now, erased=await stores.erasure().marked())
     sizes = await stores.blobs.delete(list(found.sizes), written_before=needs.cutoff)
-    await _release_ended(stores, workspaces, open_runs=needs.open)
+    await _release_ended(stores, workspaces, needs)
     return list(sizes)
 
 
@@ -193,7 +193,7 @@ async def _collect(
         sizes = await _drop(stores, found, cutoff=needs.cutoff, now=now)
         # Before folders: those of these runs may go too.
         ended = await gateway.close_rows(before=now - young)
-        await _release_ended(stores, workspaces, open_runs=needs.open)
+        await _release_ended(stores, workspaces, needs)
         await _forget(stores, now, journal_days)
     return Collected(
         blobs=len(sizes),
@@ -287,11 +287,15 @@ async def _candidates(
         yield address, size if old else None
 
 
-async def _release_ended(stores: Stores, workspaces: Workspaces, *, open_runs: set[str]) -> None:
-    for run in await workspaces.runs():
+async def _release_ended(stores: Stores, workspaces: Workspaces, needs: _Needs) -> None:
+    for run, made in (await workspaces.runs()).items():
         row = await stores.records.run(run)
+        ended = None if row is None else row.ended_at
         # A run that was reset is open again, whatever its row says. A deleted run has no row.
-        if run not in open_runs and (row is None or row.ended_at is not None):
+        if run in needs.open or (row is not None and ended is None):
+            continue
+        # A run gets its folder before its row, and may have begun after open runs were listed.
+        if made < needs.cutoff or (ended is not None and made <= ended):
             await released(workspaces, run)
     await workspaces.remove_unfinished()
 

@@ -1,6 +1,6 @@
 """Garbage collection: nothing that a retained run leads to is ever dropped."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -210,6 +210,48 @@ async def test_nothing_is_dropped_where_a_root_cannot_be_read(site: Installation
     assert await blobs.exists(leaf) and await blobs.exists(stray)
 
 
+def _folders(
+    made: dict[str, datetime], release: Callable[..., Coroutine[Any, Any, None]]
+) -> Workspaces:
+    async def runs() -> dict[str, datetime]:
+        return made
+
+    async def nothing() -> None:
+        return None
+
+    told = SimpleNamespace(release=release, runs=runs, remove_unfinished=nothing)
+    return cast("Workspaces", told)
+
+
+@pytest.mark.parametrize(
+    ("made_ago", "ended_ago", "goes"),
+    [
+        (timedelta(seconds=1), None, False),
+        (timedelta(hours=2), None, True),
+        (timedelta(seconds=1), timedelta(days=1), False),
+        (timedelta(minutes=9), timedelta(minutes=1), True),
+        (timedelta(days=2), timedelta(days=1), True),
+    ],
+    ids=["just begun", "deleted", "being retried", "just ended", "ended"],
+)
+async def test_the_folder_of_a_run_that_has_just_begun_stays(
+    site: Installation, made_ago: timedelta, ended_ago: timedelta | None, goes: bool
+) -> None:
+    """It is made before the row, and after a collection has listed the open runs."""
+    now, released = datetime.now(UTC), list[str]()
+    if ended_ago is not None:
+        row = _open_row("agent-1")
+        ended = {"lifecycle": "completed", "outcome": "completed", "ended_at": now - ended_ago}
+        await site.parts.stores.records.put_run(row.model_copy(update=ended))
+
+    async def release(*, run: str) -> None:
+        released.append(run)
+
+    folders = _folders({"agent-1": now - made_ago}, release)
+    await collect(site.parts.stores, site.gateway, folders, now=now, dry_run=False)
+    assert released == (["agent-1"] if goes else [])
+
+
 @pytest.mark.long
 async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installation) -> None:
     """Its row says ended until the new execution ends; the folder is in use."""
@@ -228,15 +270,8 @@ async def test_the_working_folder_of_a_run_that_was_reset_stays(site: Installati
     held = await site.start({"kind": "agent", "goal": "look"}, SCRIPT)
     await site.gateway.result(held)
 
-    async def runs() -> list[str]:
-        return [run, held, "agent-dropped"]
-
-    async def nothing() -> None:
-        return None
-
-    folders = cast(
-        "Workspaces", SimpleNamespace(release=release, runs=runs, remove_unfinished=nothing)
-    )
+    made = datetime.now(UTC) - timedelta(days=1)
+    folders = _folders({run: made, held: made, "agent-dropped": made}, release)
     reopened = cast("RunGateway", SimpleNamespace(retained=lambda: _open(run), close_rows=none))
     await collect(site.parts.stores, reopened, folders, now=LATER, dry_run=False)
     assert released == [held, "agent-dropped"]
