@@ -99,7 +99,7 @@ async def stores(settings: Settings) -> Check:
         )
     except PerdureError as error:
         return Check(name=STORES, state="failed", found=error.message, cure=error.cure)
-    kind = "PostgreSQL" if "postgres" in settings.store_url else "SQLite"
+    kind = "PostgreSQL" if settings.shares_a_database else "SQLite"
     told = f"newest run {runs[0].id}" if runs else "no runs yet"
     return Check(name=STORES, state="ok", found=f"{kind}, can be written, {told}")
 

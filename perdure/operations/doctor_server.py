@@ -62,7 +62,7 @@ def unsaid(host: str, version: str) -> Check:
 async def clocks(settings: Settings, connect: Connect) -> AsyncIterator[Check]:
     """How far the clock of this host is from those of the database and of the server."""
     apart: dict[str, float] = {}
-    if "postgres" in settings.store_url and not is_new(settings):
+    if settings.shares_a_database and not is_new(settings):
         async with stores_of(settings) as stores:
             apart |= named(STORE, await store_ahead(stores.database))
     with suppress(ServiceUnavailable):

@@ -155,6 +155,14 @@ async def test_a_damaged_store_is_no_store_that_comes_back(home: Path) -> None:
     assert "Runs wait for it" not in checks["stores"].cure
 
 
+async def test_a_file_below_a_folder_named_postgres_is_no_database_server(tmp_path: Path) -> None:
+    home = tmp_path / "postgres"
+    await (await open_stores(home)).close()
+    checks = await looked(Settings.load(home=home))
+    assert checks["stores"].found == "SQLite, can be written, no runs yet"
+    assert checks["clocks"].found.startswith("nothing to compare with")
+
+
 async def test_a_store_is_tried_by_writing_and_nothing_is_left(home: Path) -> None:
     checks = await looked(Settings.load(home=home))
     assert checks["stores"].found == "SQLite, can be written, no runs yet"
