@@ -2,11 +2,12 @@
 
 Every worker with a channel looks for due notices. A notice is tried as soon as its gate opens, then
 with growing pauses for days. After that it is dead, and stays in the list, from which a person can
-have it sent again. Once its run has ended it is dropped instead: nobody is asked any more.
+have it sent again. Once its gate is answered or its run has ended it is dropped instead: nobody is
+asked any more.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.ports import Notifier, RecordStore
+from perdure.domain.run.gates import Gate
 from perdure.domain.run.notices import (
     LEASE,
     Event,
@@ -27,25 +29,31 @@ from perdure.domain.run.notices import (
     dropped,
     failed,
     new_notice,
+    still_asked,
 )
 from perdure.event_log import get_logger
 
 LOOKS_EVERY_S = 2.0
 AT_ONCE = 8
 ENDED = "The run has ended, so nobody is asked any more."
+ANSWERED = "The gate is closed, so nobody is asked any more."
 
 _log = get_logger(__name__)
+OpenGates = Callable[[str], Awaitable[Collection[Gate] | None]]
 
 
 @dataclass(frozen=True)
 class NoticeOutbox:
     """A `Notifier` that stores each notice and retries it.
 
+    Gates that nobody has to answer any more are not announced again. Notices without a gate are,
+    such as that a run was refused.
+
     Args:
         store: where notices are kept.
         channel: delivers a notice.
-        ended: whether a run has ended. Then its gates are no longer announced, but notices without
-            a gate are, such as that a run was refused.
+        ended: whether a run has ended.
+        waiting: the open gates of a run; None if it cannot be asked.
         now: the clock.
     """
 
@@ -53,6 +61,7 @@ class NoticeOutbox:
     channel: Notifier
     _: KW_ONLY
     ended: Callable[[str], Awaitable[bool]]
+    waiting: OpenGates
     now: Callable[[], datetime] = utc_now
 
     async def notify(self, event: Event) -> bool:
@@ -66,7 +75,7 @@ class NoticeOutbox:
             # The step was repeated: its first attempt may have delivered the notice.
             known = await self.store.notice(notice.id)
             return known is not None and known.state == "delivered"
-        return await self._attempt(notice)
+        return await self._attempt(notice, again=False)
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Deliver due notices until `stop` is set; while the store is away, retry."""
@@ -84,15 +93,16 @@ class NoticeOutbox:
     async def deliver_due(self) -> int:
         """Try every due notice; returns how many a channel accepted."""
         due = await self.store.due(now=self.now(), limit=AT_ONCE)
-        return sum(await asyncio.gather(*(self._attempt(notice) for notice in due)))
+        return sum(await asyncio.gather(*(self._attempt(notice, again=True) for notice in due)))
 
-    async def _attempt(self, notice: Notice) -> bool:
+    async def _attempt(self, notice: Notice, *, again: bool) -> bool:
         now = self.now()
         # The claim keeps two workers from sending the same notice, and expires if one dies.
         if not await self.store.claim(notice, until=now + LEASE):
             return False
         claimed = notice.model_copy(update={"attempts": notice.attempts + 1})
-        settled = await self._tried(claimed)
+        moot = await self._moot(claimed) if again else None
+        settled = dropped(claimed, moot, now=self.now()) if moot else await self._tried(claimed)
         await self.store.settle(settled)
         if settled.state == "dead":
             _log.warning("notice_dead", id=settled.id, run=settled.run, why=settled.problem)
@@ -100,9 +110,16 @@ class NoticeOutbox:
             _log.info("notice_dropped", id=settled.id, run=settled.run, failed=notice.problem)
         return settled.state == "delivered"
 
+    async def _moot(self, notice: Notice) -> str | None:
+        """Why nobody has to be told of this any more."""
+        if not notice.gate:
+            return None
+        if await self.ended(notice.run):
+            return ENDED
+        gates = await self.waiting(notice.run)
+        return None if gates is None or still_asked(notice, gates) else ANSWERED
+
     async def _tried(self, notice: Notice) -> Notice:
-        if notice.gate and notice.attempts > 1 and await self.ended(notice.run):
-            return dropped(notice, ENDED, now=self.now())
         try:
             took = await self.channel.notify(notice.event)
         except ReceiverBusy as error:
@@ -117,7 +134,13 @@ class NoticeOutbox:
         return failed(notice, "No channel is configured.", now=self.now())
 
 
-def outbox_of(settings: Settings, store: NoticeStore, records: RecordStore) -> NoticeOutbox | None:
+def outbox_of(
+    settings: Settings,
+    store: NoticeStore,
+    records: RecordStore,
+    *,
+    waiting: OpenGates,
+) -> NoticeOutbox | None:
     """The outbox of the channels that the settings name; None if they name none.
 
     Raises:
@@ -131,4 +154,4 @@ def outbox_of(settings: Settings, store: NoticeStore, records: RecordStore) -> N
         row = await records.run(run)
         return row is None or row.ended_at is not None
 
-    return NoticeOutbox(store, channel, ended=has_ended)
+    return NoticeOutbox(store, channel, ended=has_ended, waiting=waiting)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from perdure.adapters.notice_outbox import NoticeOutbox
     from perdure.composition.parts import Parts
     from perdure.domain.evaluation.rubric import Rubric
     from perdure.domain.foundation.problems import Problem
@@ -317,16 +318,24 @@ def opening_of(
         submission = load_data(dict(fields), surroundings=_of_worker(parts))
         return await store(submission, parts.stores.blobs)
 
-    from perdure.adapters.notice_outbox import outbox_of
     from perdure.adapters.notifiers import NoNotices
     from perdure.gateway.schedule_budget import Admitting
 
     stores = parts.stores
     # For a start that the month's budget refuses: there is no run that could tell people.
-    outbox = outbox_of(parts.settings, stores.notices(), stores.records) or NoNotices()
+    outbox = notices_of(parts, client) or NoNotices()
     admitting = Admitting(stores.schedules, records=stores.records, tell=outbox.notify, now=utc_now)
     gateway = _client_of(parts, _named_endpoints(parts.settings), client).gateway
     return gateway.opening(read, lacks=lacks, admit=admitting.admit)
+
+
+def notices_of(parts: "Parts", client: Client) -> "NoticeOutbox | None":
+    """The notices of a worker; None if its settings name no channel."""
+    from perdure.adapters.notice_outbox import outbox_of
+    from perdure.gateway.open_gates import gates_of
+
+    notices, records = parts.stores.notices(), parts.stores.records
+    return outbox_of(parts.settings, notices, records, waiting=partial(gates_of, client))
 
 
 def _of_worker(parts: "Parts") -> "Surroundings":

@@ -35,12 +35,11 @@ from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.checks.builtin_checks import similarity
 from perdure.adapters.files.measures import measured
 from perdure.adapters.llm.access import access_from, lacking_models
-from perdure.adapters.notice_outbox import outbox_of
 from perdure.adapters.notifiers import NoNotices
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.waiting_stores import once_there, patiently
 from perdure.adapters.telemetry.content import TracedModels, TracedTools
-from perdure.composition.client_services import collecting_of
+from perdure.composition.client_services import collecting_of, notices_of
 from perdure.composition.parts import Parts
 from perdure.composition.task_steps import TaskSteps, task_steps
 from perdure.domain.foundation.errors import PerdureError, StoreError
@@ -116,7 +115,7 @@ class Fleet:
             waiting=patiently,
             aside=in_own_thread,
         )
-        self._outbox = outbox_of(self._settings, stores.notices(), stores.records)
+        self._outbox = notices_of(parts, self._client)
         self._hooks = RunHook(blobs=stores.blobs, frames=self._frames, hooks=parts.hooks)
 
     def loops(self) -> Worker:

@@ -4,6 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.exceptions import TemporalError
 
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, StoreAway, StoreError
 from perdure.domain.foundation.names import OPEN_EXECUTION, loops_queue
@@ -21,6 +25,7 @@ GATES = list[Gate]
 Answer = tuple[Gate, ...] | PerdureError
 AT_ONCE = 16
 """More at once would only wait for each other at the worker, and some of them too long."""
+ANSWERS_WITHIN = timedelta(seconds=5)
 KEPT_S = 0.01
 """For how long an answer is kept, for each run that waits: a hundred are asked in a second."""
 WAITING = f"{OPEN_EXECUTION} AND {OURS} AND PerdureLifecycle IN ('waiting', 'paused')"
@@ -116,6 +121,15 @@ class GateReader:
         # Returned, not raised: one run must not hide the questions of the others.
         except PerdureError as error:
             return error
+
+
+async def gates_of(client: Client, run: str) -> list[Gate] | None:
+    """The open questions of one run; None if it does not tell them."""
+    handle = client.get_workflow_handle(run)
+    try:
+        return await handle.query("gates", result_type=GATES, rpc_timeout=ANSWERS_WITHIN)
+    except (TemporalError, PerdureError):
+        return None
 
 
 def has_reason(error: PerdureError) -> bool:

@@ -17,7 +17,7 @@ async def send_again(
 ) -> list[Notice]:
     """Let workers send notices again, whatever their state; without ids, all dead ones.
 
-    Those that were dropped are not among them: their run has ended, and their question with it.
+    Those that were dropped are not among them: their gate is closed, or their run has ended.
 
     Raises:
         NotFound: there is no such notice.

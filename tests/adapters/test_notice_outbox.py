@@ -1,18 +1,20 @@
 """Notices until a channel takes them: durable, once at a time, dead in the end, sent again."""
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from perdure.adapters.notice_outbox import ENDED, NoticeOutbox
+from perdure.adapters.notice_outbox import ANSWERED, ENDED, NoticeOutbox
 from perdure.adapters.notifiers import WebhookNotices
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.run.activity_messages import NotifyRequest
+from perdure.domain.run.gates import Gate
 from perdure.domain.run.notices import (
     LEASE,
     MOST_ATTEMPTS,
@@ -52,17 +54,33 @@ async def never(_: str) -> bool:
     return False
 
 
+async def silent(_: str) -> None:
+    """A run that cannot be asked."""
+
+
+def _gate(name: str, opened_at: datetime) -> Gate:
+    return Gate(id=name, kind="question", prompt="Tea?", choices=("yes",), opened_at=opened_at)
+
+
 class World:
     """A store, a channel, and a clock that a test moves."""
 
     def __init__(self, stores: Stores, channel: Channel) -> None:
         self.stores, self.channel, self.now = stores, channel, NOW
         self.ended: set[str] = set()
+        self.gates: list[Gate] | None = None
 
     def outbox(self) -> NoticeOutbox:
         return NoticeOutbox(
-            self.stores.notices(), self.channel, ended=self._has_ended, now=lambda: self.now
+            self.stores.notices(),
+            self.channel,
+            ended=self._has_ended,
+            waiting=self._waiting,
+            now=lambda: self.now,
         )
+
+    async def _waiting(self, _: str) -> list[Gate] | None:
+        return self.gates
 
     async def _has_ended(self, run: str) -> bool:
         return run in self.ended
@@ -108,7 +126,11 @@ async def test_a_receiver_that_asks_for_time_gets_it_up_to_a_day(
 ) -> None:
     receiver.status, receiver.headers = 429, asked
     await NoticeOutbox(
-        world.stores.notices(), WebhookNotices(receiver.url), ended=never, now=lambda: world.now
+        world.stores.notices(),
+        WebhookNotices(receiver.url),
+        ended=never,
+        waiting=silent,
+        now=lambda: world.now,
     ).notify(EVENT)
     assert ((await world.one()).due_at - NOW).total_seconds() == waited
 
@@ -182,6 +204,40 @@ async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> Non
     assert await SqlFigures(world.stores.database).dead_notices(since=NOW) == 0
 
 
+@pytest.mark.parametrize(
+    ("opened", "gates", "state"),
+    [
+        (None, [_gate("g1", NOW)], "delivered"),
+        (NOW, [_gate("g1", NOW), _gate("g2", NOW)], "delivered"),
+        (NOW, None, "delivered"),
+        (NOW, [], "dropped"),
+        (None, [_gate("g2", NOW)], "dropped"),
+        (NOW, [_gate("g1", NOW + timedelta(hours=1))], "dropped"),
+    ],
+    ids=["open, of before", "open", "unknown", "none is open", "another", "another since a reset"],
+)
+async def test_nobody_is_told_again_of_a_gate_that_is_closed(
+    world: World, opened: datetime | None, gates: list[Gate] | None, state: str
+) -> None:
+    world.channel.failures = 1
+    asked = NotifyRequest(run="r1", gate="g1", kind="question", prompt="Tea?", opened_at=opened)
+    await world.outbox().notify(json.loads(asked.model_dump_json()))
+    world.gates = gates
+    world.now += timedelta(seconds=PAUSES_S[0])
+    told = await world.outbox().deliver_due()
+    found = await world.one()
+    problem = ANSWERED if state == "dropped" else None
+    assert (told, found.state, found.problem) == (state == "delivered", state, problem)
+
+
+async def test_what_is_sent_again_is_not_sent_for_a_run_that_has_ended(world: World) -> None:
+    await world.outbox().notify(EVENT)
+    world.ended.add(str(EVENT["run"]))
+    await world.stores.notices().settle(sent_again(await world.one(), now=world.now))
+    assert await world.outbox().deliver_due() == 0
+    assert (await world.one()).problem == ENDED
+
+
 async def test_what_asks_nobody_is_told_even_of_a_run_that_has_ended(world: World) -> None:
     world.channel.failures = 1
     await world.outbox().notify({**EVENT, "gate": "", "kind": "schedule"})
@@ -193,7 +249,9 @@ async def test_what_asks_nobody_is_told_even_of_a_run_that_has_ended(world: Worl
 
 async def test_the_list_has_the_id_that_the_receiver_saw(world: World, receiver: Receiver) -> None:
     hook = WebhookNotices(receiver.url, secret=b"s" * 32)
-    box = NoticeOutbox(world.stores.notices(), hook, ended=world._has_ended, now=lambda: world.now)
+    box = NoticeOutbox(
+        world.stores.notices(), hook, ended=never, waiting=silent, now=lambda: world.now
+    )
     receiver.status = 503
     assert not await box.notify(EVENT)
     assert "answered 503" in ((await world.one()).problem or "")

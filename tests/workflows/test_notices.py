@@ -11,7 +11,9 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.run.messages import Answer, Stop
+from tests.adapters.test_notifiers import Receiver, receiver
 
+__all__ = ["receiver"]
 ASKS = agent_runs.calls(agent_runs.call("human.ask", question="Tea?", choices=["yes", "no"]))
 
 
@@ -42,6 +44,36 @@ async def test_the_workers_know_whether_people_are_told(
             await site.gateway.result(run)
         steps = await _steps(site, run)
     assert ("notify" in steps) == worker
+
+
+async def test_who_answered_is_not_asked_again(
+    server: WorkflowEnvironment, tmp_path: Path, receiver: Receiver
+) -> None:
+    """The webhook is away when the gate opens, and back when it has been answered."""
+    receiver.status = 503
+    address = server.client.service_client.config.target_host
+    asks = agent_runs.script(ASKS, ASKS, {"text": "done"})
+    async with installation(tmp_path, address) as site, site.worker(notify_webhook=receiver.url):
+        notices = site.parts.stores.notices()
+
+        async def tried(gate: str) -> bool:
+            return any(one.gate == gate and one.problem for one in await notices.notices())
+
+        run = await site.start(agent_runs.task(), asks)
+        await eventually(lambda: tried("g1"))
+        await site.gateway.verb(run, Answer(gate="g1", choice="yes"))
+        await eventually(lambda: tried("g2"))
+        receiver.status = 200
+        for one in await notices.notices():
+            await notices.settle(one.model_copy(update={"state": "waiting", "due_at": one.made_at}))
+
+        async def settled() -> bool:
+            found = {one.gate: one.state for one in await notices.notices()}
+            return found == {"g1": "dropped", "g2": "delivered"}
+
+        await eventually(settled)
+        await site.gateway.verb(run, Answer(gate="g2", choice="yes"))
+        await site.gateway.result(run)
 
 
 async def test_nobody_is_called_to_a_question_of_a_run_that_must_end(

@@ -1,6 +1,7 @@
 """Notices to people, from the moment a gate needs one until a channel took it, or none did."""
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 
@@ -8,6 +9,7 @@ from pydantic import JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.run.gates import Gate
 
 # As Standard Webhooks advises: soon at first, then for days.
 PAUSES_S = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
@@ -134,6 +136,14 @@ def failed(notice: Notice, problem: str, *, now: datetime, wait_s: float = 0.0) 
     pause_s = max(PAUSES_S[max(0, notice.attempts - 1)], min(wait_s, PAUSES_S[-1]))
     due_at = now + timedelta(seconds=pause_s)
     return notice.model_copy(update={"problem": problem, "due_at": due_at})
+
+
+def still_asked(notice: Notice, gates: Collection[Gate]) -> bool:
+    """Whether the gate of a notice is among the open gates of its run."""
+    # After a reset, another question may have its name.
+    opened_at = notice.event.get("opened_at")
+    at = None if opened_at is None else datetime.fromisoformat(str(opened_at))
+    return any(gate.name == notice.gate and at in {None, gate.opened_at} for gate in gates)
 
 
 def dropped(notice: Notice, problem: str, *, now: datetime) -> Notice:
