@@ -43,7 +43,8 @@ class Admitting:
     async def admit(self, schedule: str, run: str, spec: Spec, *, room: Room | None) -> Spec:
         """The specification, its budget lowered to what is left of the month; see `Admit`.
 
-        A run of a Temporal schedule that is not ours is not counted.
+        A run of a Temporal schedule that is not ours is not counted. Of ours, each has a row: one
+        without was made after the backup that was restored, and no month limits it.
         """
         name = scheduled_name(schedule, await self.records.installation())
         if name is None:
@@ -60,7 +61,15 @@ class Admitting:
             )
             await self._told(name, run, refused)
             raise refused
-        if found is None or not found.lowered:
+        if found is None:
+            unknown = NotAllowed(
+                f"The database does not know the schedule {name}, so this run is not started.",
+                cure=f"Create it again with `perdure schedule create {name} …`, or delete it with "
+                f"`perdure schedule delete {name}`.",
+            )
+            await self._told(name, run, unknown)
+            raise unknown
+        if not found.lowered:
             return spec
         limits = spec.budget.model_copy(update={"cost_usd": found.cost_usd, "tokens": found.tokens})
         return spec.model_copy(update={"budget": limits})

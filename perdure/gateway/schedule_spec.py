@@ -23,6 +23,7 @@ from temporalio.converter import WorkflowSerializationContext
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, WORKFLOW_TYPES
 from perdure.domain.run.fairness import Turn
 from perdure.domain.schedules.plan import Overlap, SchedulePlan
+from perdure.domain.schedules.status import Triggered
 from perdure.domain.schedules.store import ScheduledStart
 
 SUMMARY_CHARACTERS = 150
@@ -129,3 +130,22 @@ def recent_runs(described: ScheduleDescription) -> dict[str, str]:
         for item in described.info.recent_actions
         if isinstance(item.action, ScheduleActionExecutionStartWorkflow)
     }
+
+
+def came_of(name: str, before: ScheduleDescription, after: ScheduleDescription) -> Triggered | None:
+    """The outcome of a manual start; None while the server has not handled it."""
+    # Compare executions: of starts within one second, by several clients, the ids are equal.
+    known = recent_runs(before)
+    new = [run for execution, run in recent_runs(after).items() if execution not in known]
+    if new:
+        return Triggered(schedule=name, run=new[-1])
+    held = ", ".join(open_runs(after)) or "a run"
+    if after.info.num_actions_skipped_overlap > before.info.num_actions_skipped_overlap:
+        return Triggered(schedule=name, why=f"skipped, as {held} is open")
+    if _buffered(after) > _buffered(before):
+        return Triggered(schedule=name, why=f"waits until {held} ends")
+    return None
+
+
+def _buffered(described: ScheduleDescription) -> int:
+    return described.raw_description.info.buffer_size

@@ -33,7 +33,7 @@ from perdure.domain.foundation.errors import (
     PerdureError,
     Unreadable,
 )
-from perdure.domain.foundation.names import schedule_id
+from perdure.domain.foundation.names import schedule_id, scheduled_name
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.fairness import Turn
@@ -43,6 +43,7 @@ from perdure.domain.schedules.store import ScheduleStore, StoredSchedule, Unread
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.claim_run_id import unreserved
 from perdure.gateway.schedule_spec import (
+    came_of,
     next_starts,
     open_runs,
     recent_runs,
@@ -141,6 +142,15 @@ class Schedules:
         """Schedules whose rows this version cannot read."""
         return [one for one in await self.store.list() if isinstance(one, UnreadableSchedule)]
 
+    async def unknown(self) -> Sequence[str]:
+        """Names of schedules that only the server has, as after a restore of an older backup."""
+        known = {one.name for one in await self.store.list()}
+        client, installation = await self.server.client(), await self.records.installation()
+        with self.server.translated():
+            ids = [one.id async for one in await client.list_schedules()]
+        names = {name for one in ids if (name := scheduled_name(one, installation)) is not None}
+        return sorted(names - known)
+
     async def status(self, name: str) -> ScheduleStatus:
         return await self._status(await self._stored(name))
 
@@ -180,7 +190,7 @@ class Schedules:
             )
             for _ in range(LOOKS):
                 described = await handle.describe()
-                if (found := _came_of(name, before, described)) is not None:
+                if (found := came_of(name, before, described)) is not None:
                     return found
                 await asyncio.sleep(LOOK_PAUSE_S)
         return Triggered(schedule=name, why="the server has taken it, and not said yet what came")
@@ -198,9 +208,16 @@ class Schedules:
             await asyncio.sleep(OWN_SECOND_PAUSE_S)
 
     async def delete(self, name: str) -> None:
-        """Delete a schedule, also one that cannot be read; its runs stay, and open ones go on."""
-        with suppress(Unreadable):
-            await self._stored(name)
+        """Delete a schedule, also one that cannot be read or that only the server has.
+
+        Its runs stay, and open ones go on.
+        """
+        try:
+            with suppress(Unreadable):
+                await self._stored(name)
+        except NotFound:
+            if await self._at_server(name) is None:
+                raise
         # At the server first: without its row, nobody would know what goes on to start runs there.
         await self._drop(name)
         await self.store.mark_deleted(name, at=self.now())
@@ -370,24 +387,3 @@ async def _of(name: str, asked: Awaitable[T]) -> T:
             f"{name}: {MISSING}",
             cure=f"Make it anew with `perdure schedule create {name} … --replace`, or delete it.",
         ) from None
-
-
-def _came_of(
-    name: str, before: ScheduleDescription, after: ScheduleDescription
-) -> Triggered | None:
-    """The outcome of a manual start; None while the server has not handled it."""
-    # Compare executions: of starts within one second, by several clients, the ids are equal.
-    known = recent_runs(before)
-    new = [run for execution, run in recent_runs(after).items() if execution not in known]
-    if new:
-        return Triggered(schedule=name, run=new[-1])
-    held = ", ".join(open_runs(after)) or "a run"
-    if after.info.num_actions_skipped_overlap > before.info.num_actions_skipped_overlap:
-        return Triggered(schedule=name, why=f"skipped, as {held} is open")
-    if _buffered(after) > _buffered(before):
-        return Triggered(schedule=name, why=f"waits until {held} ends")
-    return None
-
-
-def _buffered(described: ScheduleDescription) -> int:
-    return described.raw_description.info.buffer_size

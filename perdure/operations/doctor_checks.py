@@ -284,6 +284,13 @@ async def schedules(connect: Connect) -> AsyncIterator[Check]:
                     found=broken.why,
                     cure=f"Delete it: perdure schedule delete {broken.name}",
                 )
+            for name in await services.schedules().unknown():
+                yield Check(
+                    name=SCHEDULES,
+                    state="warning",
+                    found=f"{name}: the server has it, and the database does not know it",
+                    cure=f"Create it again, or delete it: perdure schedule delete {name}",
+                )
             found = await services.schedules().list()
             for one in found:
                 if one.problem or one.refused or one.missed:

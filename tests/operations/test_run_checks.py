@@ -229,7 +229,10 @@ async def test_schedules_that_start_nothing_or_are_refused_are_told() -> None:
     await kept.trigger("held")
     lost = {"state": "missing", "problem": MISSING}
     kept.kept["lost"] = kept.kept["lost"].model_copy(update=lost)
-    held, gone, all_of_them = await _found(Scheduled(kept))
+    kept.strays = ["stray"]
+    stray, held, gone, all_of_them = await _found(Scheduled(kept))
+    assert stray.found == "stray: the server has it, and the database does not know it"
+    assert (stray.state, "perdure schedule delete stray" in stray.cure) == ("warning", True)
     assert held.found == "held: 1 start of this month refused: its budget is spent"
     assert gone.found == f"lost: {MISSING}"
     assert (gone.state, gone.cure) == ("warning", "Look at it: perdure schedule show lost")

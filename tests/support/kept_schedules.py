@@ -17,6 +17,7 @@ class MemorySchedules:
 
     def __init__(self) -> None:
         self.kept: dict[str, ScheduleStatus] = {}
+        self.strays: list[str] = []
 
     async def create(
         self,
@@ -41,6 +42,9 @@ class MemorySchedules:
 
     async def unreadable(self) -> list[UnreadableSchedule]:
         return []
+
+    async def unknown(self) -> list[str]:
+        return self.strays
 
     async def list(self) -> list[ScheduleStatus]:
         return sorted(self.kept.values(), key=lambda one: one.plan.name)

@@ -16,6 +16,7 @@ from waiting import eventually
 from perdure.domain.foundation.errors import Conflict, InvalidInput, NotFound
 from perdure.domain.foundation.names import schedule_id
 from perdure.domain.schedules.plan import Overlap, Times
+from perdure.gateway.schedule_spec import recent_runs
 
 
 async def test_a_schedule_starts_its_task_as_a_run(site: Installation) -> None:
@@ -153,6 +154,40 @@ async def test_one_that_the_server_lost_is_told_and_made_again(site: Installatio
         await schedules(site).trigger(wanted.name)
     assert (await schedules(site).create(wanted)).state == "active"
     assert (await triggered(site, wanted.name)).outcome == "accepted"
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["made again", "deleted"])
+async def test_one_that_the_store_lost_starts_nothing_without_its_limits(
+    site: Installation, again: bool
+) -> None:
+    """The restored backup is older than the schedule."""
+    wanted = await plan(site)
+    await schedules(site).create(wanted)
+    await site.parts.stores.schedules().take_back(wanted, former=None)
+
+    async def unknown() -> bool:
+        return wanted.name in await schedules(site).unknown()
+
+    await eventually(unknown)
+    installation = await site.parts.stores.records.installation()
+    handle = site.client.get_schedule_handle(schedule_id(installation, wanted.name))
+    await handle.trigger()
+
+    async def started() -> list[str]:
+        return list(recent_runs(await handle.describe()).values())
+
+    await eventually(started)
+    (run,) = await started()
+    refused = await site.gateway.result(run)
+    assert (refused.outcome, refused.reason, refused.spend.tokens) == ("failed", "invalid_task", 0)
+    assert f"The database does not know the schedule {wanted.name}" in refused.explanation
+    if again:
+        await schedules(site).create(wanted)
+        assert (await triggered(site, wanted.name)).outcome == "accepted"
+    else:
+        await schedules(site).delete(wanted.name)
+        with pytest.raises(NotFound):
+            await schedules(site).delete(wanted.name)
 
 
 async def test_a_deleted_schedule_is_gone_and_its_runs_stay(site: Installation) -> None:
