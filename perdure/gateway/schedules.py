@@ -258,12 +258,12 @@ class Schedules:
 
     async def _send(self, name: str, new: Schedule) -> None:
         """Make or change the server's schedule; one that is paused stays so."""
-        handle = await self._handle(name)
+        handle, asked = await self._handle(name), new.state
 
         def changed(seen: ScheduleUpdateInput) -> ScheduleUpdate:
-            paused = new.state.paused
             new.state = seen.description.schedule.state
-            new.state.paused = paused or new.state.paused
+            if asked.paused and not new.state.paused:
+                new.state.paused, new.state.note = True, asked.note
             return ScheduleUpdate(schedule=new)
 
         with self.server.translated():

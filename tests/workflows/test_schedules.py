@@ -89,7 +89,12 @@ async def test_a_paused_schedule_starts_nothing_but_by_hand(site: Installation) 
     held = await schedules(site).pause(wanted.name, note="on holiday")
     assert (held.state, held.note, held.next_at) == ("paused", "on holiday", ())
     changed = wanted.model_copy(update={"overlap": "allow_all"})
-    assert (await schedules(site).create(changed, replace=True)).state == "paused"
+    for paused in (False, True):
+        kept = await schedules(site).create(changed, replace=True, paused=paused)
+        assert (kept.state, kept.note) == ("paused", "on holiday")
+    await schedules(site).resume(wanted.name, note="back")
+    anew = await schedules(site).create(wanted, replace=True, paused=True)
+    assert (anew.state, anew.note) == ("paused", made.note)
 
 
 BAD = {
