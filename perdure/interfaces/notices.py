@@ -1,6 +1,6 @@
 """Sending notices again, for all interfaces."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
@@ -25,19 +25,34 @@ async def send_again(
         NotAllowed: one is waiting to be sent already.
     """
     known = await services.notices().notices("dead" if ids is None else None, limit=ALL)
-    chosen = known if ids is None else [_named(one, known) for one in ids]
-    if waiting := [one.id for one in chosen if one.state == "waiting"]:
-        raise NotAllowed(
-            f"The notice {waiting[0]} waits for its next attempt already.",
-            cure="`perdure notices` shows why the last one failed.",
-        )
+    chosen = known if ids is None else _each_once(_named(one, known) for one in ids)
+    for seen in chosen:
+        if seen.state == "waiting":
+            raise _waits(seen)
     trail = AuditTrail(services.audit, now=lambda: now)
-    sent = [sent_again(one, now=now) for one in chosen]
-    for notice in sent:
-        await services.notices().settle(notice)
+    sent: list[Notice] = []
+    for seen in chosen:
+        notice = sent_again(seen, now=now)
+        # Somebody else may have it sent again at the same moment.
+        if not await services.notices().renew(notice, seen=seen):
+            if ids is None:
+                continue
+            raise _waits(seen)
+        sent.append(notice)
         about = f"notice {notice.id} of gate {notice.gate}"
         await trail.decided("notice_resent", about, by=by, run=notice.run)
     return sent
+
+
+def _each_once(found: Iterable[Notice]) -> list[Notice]:
+    return list({one.id: one for one in found}.values())
+
+
+def _waits(notice: Notice) -> NotAllowed:
+    return NotAllowed(
+        f"The notice {notice.id} waits for its next attempt already.",
+        cure="`perdure notices` shows why the last one failed.",
+    )
 
 
 def _named(text: str, known: Sequence[Notice]) -> Notice:

@@ -4,6 +4,8 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,7 +14,7 @@ from perdure.adapters.notifiers import WebhookNotices
 from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.open_stores import Stores, open_stores
-from perdure.domain.foundation.errors import ServiceUnavailable
+from perdure.domain.foundation.errors import NotAllowed, ServiceUnavailable
 from perdure.domain.run.activity_messages import NotifyRequest
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.notices import (
@@ -27,6 +29,8 @@ from perdure.domain.run.notices import (
     new_notice,
     sent_again,
 )
+from perdure.interfaces.notices import send_again
+from perdure.interfaces.services import Services
 from tests.adapters.test_notifiers import EVENT, Receiver, receiver
 
 __all__ = ["receiver"]
@@ -236,6 +240,30 @@ async def test_what_is_sent_again_is_not_sent_for_a_run_that_has_ended(world: Wo
     await world.stores.notices().settle(sent_again(await world.one(), now=world.now))
     assert await world.outbox().deliver_due() == 0
     assert (await world.one()).problem == ENDED
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by id", "all dead ones"])
+async def test_of_two_who_have_it_sent_again_one_does(world: World, named: bool) -> None:
+    kept = world.stores.notices()
+    await kept.put(notice := new_notice(EVENT, now=NOW))
+    await kept.settle(failed(notice.model_copy(update={"attempts": 99}), "no", now=NOW))
+    (dead,) = await kept.notices("dead")
+
+    async def as_seen(*_: object, **__: object) -> list[Notice]:
+        return [dead]
+
+    seen = SimpleNamespace(notices=as_seen, renew=kept.renew)
+    doors = cast("Services", SimpleNamespace(notices=lambda: seen, audit=world.stores.audit))
+    ids = [notice.id, notice.id[:12]] if named else None
+    assert [one.id for one in await send_again(doors, ids, by="ann", now=NOW)] == [notice.id]
+    await world.outbox().deliver_due()
+    if named:
+        with pytest.raises(NotAllowed, match="waits for its next attempt already"):
+            await send_again(doors, ids, by="bob", now=NOW)
+    else:
+        assert await send_again(doors, ids, by="bob", now=NOW) == []
+    assert (await world.one()).state == "delivered"
+    assert len(world.channel.came) == 1
 
 
 async def test_what_asks_nobody_is_told_even_of_a_run_that_has_ended(world: World) -> None:

@@ -70,6 +70,16 @@ class SqlNotices:
         change = update(notices).where(notices.c.id == notice.id).values(_values(notice))
         await self._database.change(change)
 
+    async def renew(self, notice: Notice, *, seen: Notice) -> bool:
+        row = notices.c
+        change = update(notices).where(
+            row.id == seen.id,
+            row.state == seen.state,
+            row.attempts == seen.attempts,
+            row.ended_at == seen.ended_at,
+        )
+        return await self._database.change(change.values(_values(notice))) == 1
+
     async def forget(self, *, before: datetime) -> int:
         # A waiting notice has no end, and NULL is never less than a time.
         change = delete(notices).where(notices.c.ended_at < before)

@@ -89,6 +89,10 @@ class NoticeStore(Protocol):
         """Write down what became of an attempt."""
         ...
 
+    async def renew(self, notice: Notice, *, seen: Notice) -> bool:
+        """Let a notice wait again; False if it is no longer as it was seen."""
+        ...
+
     async def forget(self, *, before: datetime) -> int:
         """Drop what ended before a moment, and say how much that was."""
         ...
