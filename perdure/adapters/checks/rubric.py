@@ -25,7 +25,7 @@ from perdure.domain.evaluation.checks import (
     RegexCheck,
     Snippet,
 )
-from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric
+from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric, name_problems
 from perdure.domain.evaluation.scores import DimensionScore, Finding
 from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
 from perdure.domain.foundation.problems import Problem
@@ -202,8 +202,8 @@ def evaluate_checks(
 
 
 def check_problems(rubric: Rubric) -> tuple[Problem, ...]:
-    """The patterns and schemas of a rubric that cannot be used, found before a run starts."""
-    found: list[Problem] = []
+    """Names, patterns and schemas of a rubric that cannot be used, found before a run starts."""
+    found = [*name_problems(rubric)]
     for index, dimension in enumerate(rubric.dimensions):
         path = f"rubric[{index}].evaluator"
         match dimension.evaluator:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from perdure.domain.evaluation.judge_reply_lines import holds_finding
 from perdure.domain.evaluation.judge_reply_text import has_scores_label, left_out, read_labelled
+from perdure.domain.evaluation.rubric import meant_name
 from perdure.domain.evaluation.scores import DimensionScore, Finding, Severity, known_severity
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.llm.structured_replies import (
@@ -170,10 +171,9 @@ class Asked:
     next_finding: int = 1
     pass_score: float = 1.0
 
-    @property
-    def names(self) -> dict[str, str]:
-        """The names by their form without case."""
-        return {name.casefold(): name for name in self.dimensions}
+    def name(self, said: str) -> str:
+        """The name of the dimension that is meant, or what was said."""
+        return meant_name(said, self.dimensions) or said
 
 
 def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
@@ -181,9 +181,8 @@ def read_judgement(text: str, asked: Asked) -> Judgement | BadReply:
     given = _parse(text, asked.dimensions)
     if isinstance(given, BadReply):
         return given
-    names = asked.names
-    scores = {names.get(item.name.casefold(), item.name): item for item in given.dimensions}
-    findings = _numbered(given.placed(asked.dimensions), names, asked.next_finding)
+    scores = {asked.name(item.name): item for item in given.dimensions}
+    findings = _numbered(given.placed(asked.dimensions), asked)
     slips = (*_gap_slips(scores), *_finding_slips(given.findings))
     problems = (
         *_score_problems(scores, given, asked),
@@ -222,8 +221,10 @@ def _parse(text: str, dimensions: Sequence[str]) -> GivenReply | BadReply:
         return BadReply(("The reply is neither JSON of the shape asked for nor labelled text.",))
     given = shaped(labelled.fields, GivenReply)
     if labelled.problems:
-        missing = _missing(given, dimensions) if isinstance(given, GivenReply) else ()
-        return BadReply((*missing, *labelled.problems))
+        if isinstance(given, BadReply):
+            return BadReply(labelled.problems)
+        scored = {item.name for item in given.dimensions}  # as the dimensions are written
+        return BadReply((*_missing(scored, dimensions), *labelled.problems))
     return given
 
 
@@ -244,9 +245,8 @@ def _denied(fields: Fields, given: GivenReply) -> tuple[str, ...]:
     )
 
 
-def _missing(given: GivenReply, dimensions: Sequence[str]) -> tuple[str, ...]:
-    scored = {item.name.casefold() for item in given.dimensions}
-    missing = [name for name in dimensions if name.casefold() not in scored]
+def _missing(scored: Collection[str], dimensions: Sequence[str]) -> tuple[str, ...]:
+    missing = [name for name in dimensions if name not in scored]
     return (f"No score for: {', '.join(missing)}.",) if missing else ()
 
 
@@ -255,7 +255,7 @@ def _score_problems(
 ) -> tuple[str, ...]:
     if not given.dimensions:
         return ("No dimension is scored.",)
-    found = list(_missing(given, asked.dimensions))
+    found = list(_missing(scores, asked.dimensions))
     for name, item in scores.items():
         if name not in asked.dimensions:
             found.append(f"{name} was not asked for; score {', '.join(asked.dimensions)}.")
@@ -308,21 +308,19 @@ def _finding_problems(
     return tuple(found)
 
 
-def _numbered(
-    given: Sequence[GivenFinding], names: dict[str, str], first: int
-) -> tuple[Finding, ...]:
+def _numbered(given: Sequence[GivenFinding], asked: Asked) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             id=f"F{number}",
             severity=_severity(item.severity),
-            dimension=names.get(item.dimension.casefold(), item.dimension),
+            dimension=asked.name(item.dimension),
             # Kept without words too: a blocker that nobody explains is one all the same.
             title=item.words or NO_WORDS,
             detail=item.detail,
             fix=item.fix,
             location=item.location,
         )
-        for number, item in enumerate(given, start=first)
+        for number, item in enumerate(given, start=asked.next_finding)
     )
 
 

@@ -4,11 +4,12 @@ Nothing is guessed: `-0.9` is no 0.9, `7/10` no 0.7, and a finding without a kno
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from perdure.domain.evaluation.rubric import meant_name
 from perdure.domain.evaluation.scores import GRAVE_WORDS, SEVERITY_WORDS, known_severity
 from perdure.domain.foundation.plain_text import clipped
 
@@ -70,15 +71,14 @@ Fields = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads entries about these dimensions, by their names without regard to case."""
+    """Reads entries about these dimensions, the longest names first, without regard to case."""
 
-    names: Mapping[str, str]
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, dimensions: Sequence[str]) -> "LineReader":
         """A reader for these dimensions; where names fit into each other, the longest counts."""
-        ordered = sorted(dimensions, key=len, reverse=True)
-        return cls({name.casefold(): name for name in ordered})
+        return cls(tuple(sorted(dimensions, key=len, reverse=True)))
 
     def score(self, entry: str) -> Fields | str:
         """A dimension with its score and gap; one that is out of range is refused later on."""
@@ -97,7 +97,7 @@ class LineReader:
         """A finding with its severity and dimension; a word of no known severity is kept."""
         severity, name, said = self._head(entry.strip(_MARKS))
         if name is None and len(self.names) == 1:
-            name = next(iter(self.names.values()))
+            name = self.names[0]
         if name is None:
             return f"The finding {_shown(entry)} names no dimension that was asked for."
         if severity is None and (stated := _STATED.search(said)):
@@ -159,8 +159,8 @@ class LineReader:
         for piece in re.split(r"\s*[,|/:;]\s*", inside):
             if known_severity(piece) is not None:
                 severity = piece
-            elif piece.casefold() in self.names:
-                name = self.names[piece.casefold()]
+            elif named := meant_name(piece, self.names):
+                name = named
             elif not _ID.fullmatch(piece):
                 return None
         return severity, name
@@ -177,11 +177,23 @@ class LineReader:
     def _named(self, line: str) -> tuple[str | None, str]:
         """The dimension that a line begins with, the longest that fits, and what follows it."""
         bare = line.lstrip(_MARKS)
-        for folded, name in self.names.items():
-            rest = bare[len(folded) :]
-            if bare.casefold().startswith(folded) and not rest[:1].isalnum():
-                return name, rest.lstrip("*_`\"'")
+        for name in self.names:
+            end = _end_of(name.strip(), bare)
+            if end is None or bare[end : end + 1].isalnum():
+                continue
+            meant = meant_name(bare[:end], self.names)
+            return meant, bare[end:].lstrip("*_`\"'") if meant else line
         return None, line
+
+
+def _end_of(name: str, line: str) -> int | None:
+    """Where the name ends that a line begins with, in whichever case."""
+    folded = name.casefold()
+    if not line.casefold().startswith(folded):
+        return None
+    # A letter may fold to several, as `ß` does: the name may be shorter than its folded form.
+    ends = range(1, len(folded) + 1)
+    return next((end for end in ends if line[:end].casefold() == folded), None)
 
 
 def holds_finding(gap: str) -> bool:

@@ -229,6 +229,39 @@ class Rubric(RootModel[tuple[Dimension, ...]]):
 RubricProblems = Callable[[Rubric], Sequence[Problem]]
 
 
+def meant_name(said: str, names: Collection[str]) -> str | None:
+    """The name that is meant: as it is written, else the only one that is so but for case.
+
+    Outer blanks make no difference either. Stored rubrics may hold several such names.
+    """
+    if said in names:
+        return said
+    alike = [name for name in names if _bare(name) == _bare(said)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def name_problems(rubric: Rubric) -> tuple[Problem, ...]:
+    """Names that judges and people cannot tell apart, or not write as they are."""
+    # Not in `Rubric` itself, since stored ones must load.
+    found: list[Problem] = []
+    taken: dict[str, str] = {}
+    for index, item in enumerate(rubric.dimensions):
+        first = taken.setdefault(_bare(item.name), item.name)
+        if first != item.name:
+            allowed = f"a name that differs from {first!r} in more than case and outer blanks"
+        elif item.name != item.name.strip():
+            allowed = "a name with no blanks around it"
+        else:
+            continue
+        path = f"rubric[{index}].name"
+        found.append(Problem(path=path, found=shown(item.name), allowed=allowed))
+    return tuple(found)
+
+
+def _bare(name: str) -> str:
+    return name.strip().casefold()
+
+
 def no_problems(_: Rubric) -> tuple[Problem, ...]:
     """Finds nothing: for what has no way to compile patterns and schemas."""
     return ()

@@ -93,6 +93,23 @@ def test_unusable_patterns_and_schemas_are_found_before_a_run() -> None:
     assert check_problems(RUBRIC) == ()
 
 
+@pytest.mark.parametrize(
+    ("names", "paths"),
+    [
+        pytest.param(["Tone", "depth", "tone"], ["rubric[2].name"], id="case"),
+        pytest.param(["Maß", "MASS"], ["rubric[1].name"], id="a letter that folds to two"),
+        pytest.param(["tone", "tone "], ["rubric[1].name"], id="a blank more"),
+        pytest.param([" tone "], ["rubric[0].name"], id="blanks around it"),
+        pytest.param(["tone", "tone of voice"], [], id="one within the other"),
+    ],
+)
+def test_names_that_nobody_can_tell_apart_are_found_before_a_run(
+    names: list[str], paths: list[str]
+) -> None:
+    rubric = Rubric.model_validate([{"name": one, "evaluator": {"judge": {}}} for one in names])
+    assert [problem.path for problem in check_problems(rubric)] == paths
+
+
 def sized(output: str, most: int, *, unit: str = "words") -> object:
     match unit:
         case "words":

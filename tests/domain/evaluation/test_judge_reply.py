@@ -168,6 +168,39 @@ def test_the_schema_offers_only_what_was_asked() -> None:
     assert '"score": {"enum": [0.0, 0.1' in schema
 
 
+def scored(*names: str) -> str:
+    return reply(*({"name": name, "score": 0.5, "gap": "stiff"} for name in names))
+
+
+ALIKE = ("Tone", "tone")
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "problem"),
+    [
+        pytest.param(ALIKE, scored("Tone", "tone"), None, id="each as written"),
+        pytest.param(ALIKE, scored("tone"), "No score for: Tone.", id="one of them"),
+        pytest.param(ALIKE, scored("TONE"), "No score for: Tone, tone.", id="either"),
+        pytest.param(ALIKE, "SCORES:\nTone: 0.5 - a\ntone: 0.2 - b", None, id="labelled"),
+        pytest.param(ALIKE, "SCORES:\ntone: 0.5 - a", "No score for: Tone.", id="labelled, one"),
+        pytest.param((" tone ",), scored("tone"), None, id="blanks around it"),
+        pytest.param((" tone ",), "SCORES:\nTone: 0.5 - a", None, id="labelled, blanks"),
+        pytest.param(("Maß",), "SCORES:\nMaß 0.5 - a", None, id="a letter that folds to two"),
+        pytest.param(("Maß",), "SCORES:\n- MASS 0.5 - a", None, id="in capitals"),
+    ],
+)
+def test_names_of_stored_rubrics_that_fold_alike(
+    names: tuple[str, ...], text: str, problem: str | None
+) -> None:
+    found = read_judgement(text, Asked(dimensions=names))
+    if problem is None:
+        assert isinstance(found, Judgement), found
+        assert tuple(item.name for item in found.scores) == names
+    else:
+        assert isinstance(found, BadReply)
+        assert problem in found.problems
+
+
 @given(st.text(max_size=300) | st.text('SCORES:tone01.5\n-# {}[]"', max_size=80))
 def test_any_text_is_a_judgement_or_a_bad_reply(text: str) -> None:
     found = read_judgement(text, ASKED)
