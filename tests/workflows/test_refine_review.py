@@ -44,7 +44,7 @@ async def test_a_person_scores_until_it_is_good_enough(site: Installation) -> No
 async def test_answers_that_cannot_be_read_are_refused_at_the_door(site: Installation) -> None:
     run = await site.start(spec([LIKED, CLEAR], max_iterations=1), {"replies": written("a draft")})
     gate = await open_gate(site, run)
-    for text in ("fine", "liked: 1", "7", "liked: 1; clear: 1.5"):
+    for text in ("fine", "liked: 1", "7", "1 of 5", "liked: 1; clear: 1.5"):
         with pytest.raises(PerdureError, match=f"gate {gate.id}"):
             await site.gateway.verb(run, Answer(gate=gate.id, text=text))
     await site.gateway.verb(run, Answer(gate=gate.id, text="liked: 0.5; clear: 1"))

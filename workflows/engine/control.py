@@ -19,6 +19,7 @@ from perdure.domain.run.amend_spec import (
     late_refusal,
     raise_refusal,
     share_refusal,
+    unclear_refusal,
     unheard_refusal,
 )
 from perdure.domain.run.events import Event
@@ -49,6 +50,8 @@ NO_TIME_AFTER_THE_END = "no time after the deadline"
 NO_ANSWER_AT_THE_END = "no answer after a stop"
 # An amendment could cut a loop loose from the agent that started it.
 BELONGING_STAYS = "whose agent started a loop stays"
+# `1 out of 10` was taken for a full score.
+SCORES_STAND_ALONE = "a person's scores stand alone"
 # `amend` was answered before the store had it, and of two clients the slower one overwrote it.
 ANSWERED_STORED = "amend is answered when it is stored"
 # A run that was paused at a gate was listed as waiting until somebody answered.
@@ -88,6 +91,7 @@ class Control:
             or self._comes_too_late(message)
             or self._is_unheard(message)
             or belonging_refusal(message)
+            or self._is_unclear(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -169,6 +173,8 @@ class Control:
             why = told if workflow.patched(NO_ANSWER_AT_THE_END) else None
         if why is None and (told := belonging_refusal(message)):
             why = told if workflow.patched(BELONGING_STAYS) else None
+        if why is None and (told := self._is_unclear(message)):
+            why = told if workflow.patched(SCORES_STAND_ALONE) else None
         if why is not None:
             self.note_refused(verb, why)
             return
@@ -214,6 +220,11 @@ class Control:
             return None  # a run below may go on
         control, passed = self.run.state.control, self.run.deadline_passed
         return unheard_refusal(control, message, deadline_passed=passed)
+
+    def _is_unclear(self, message: AnyMessage) -> str | None:
+        if self.questions.meant_by(message):
+            return None  # the run below reads it
+        return unclear_refusal(self.run.state.control, message)
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         if self.questions.meant_by(message):

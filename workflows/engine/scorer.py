@@ -213,7 +213,8 @@ class Scorer:
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired")
         answer = gate.answer
-        read = read_scores(answer.words, names)
+        # Whether they are clear was asked when the answer came: before, none were refused for it.
+        read = read_scores(answer.words, names, strictly=False)
         if isinstance(read, BadScores):
             # Only the default answer of an expired gate comes here: an interface refuses a person's
             # answer without scores.

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perdure.domain.evaluation.judge_reply_lines import stands_alone
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import IMPORTANT_CAP, DimensionScore, Finding
 from perdure.domain.evaluation.trajectory import is_score, rounded
@@ -15,6 +16,8 @@ from perdure.domain.foundation.refs import BlobRef
 _NUMBER = re.compile(
     r"\s*(?P<score>[-+]?(\d+(\.\d*)?|\.\d+))(?![\w.,%/]*\d|\s*%)(?P<rest>.*)", re.DOTALL
 )
+# Words that no number goes on with, whatever they begin with.
+_APART = re.compile(r"\s*[:;–—]\s+[^\d\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,16 @@ def review_prompt(
     return "\n".join(lines)
 
 
-def read_scores(text: str, names: Sequence[str]) -> tuple[DimensionScore, ...] | BadScores:
+def read_scores(
+    text: str, names: Sequence[str], *, strictly: bool = True
+) -> tuple[DimensionScore, ...] | BadScores:
     """One score per name, from `name: 0.8 words; other: 0.5`, JSON, or a number for all.
 
-    What is said behind a score below 1 is what is missing.
+    What is said behind a score below 1 is what is missing. Unless read `strictly`, a number counts
+    whatever stands behind it: `1 of 10` is a 1.
     """
     try:
-        given = _from_json(text) or _named(text, names) or _for_all(text, names)
+        given = _from_json(text) or _named(text, names, strictly) or _for_all(text, names, strictly)
     except RefusedJson as error:
         return BadScores(str(error))
     missing = [name for name in names if name not in given]
@@ -78,7 +84,7 @@ def _from_json(text: str) -> dict[str, tuple[float, str]]:
     }
 
 
-def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
+def _named(text: str, names: Sequence[str], strictly: bool) -> dict[str, tuple[float, str]]:
     either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     starts = re.compile(rf"(?:^|[\n;,])\s*(?:- )?(?P<name>{either})\s*[:=]", re.IGNORECASE)
     marks = list(starts.finditer(text))
@@ -86,7 +92,7 @@ def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     known = {name.casefold(): name for name in names}
     found: dict[str, tuple[float, str]] = {}
     for mark, end in zip(marks, ends, strict=True):
-        number = _NUMBER.fullmatch(text[mark.end() : end])
+        number = _number(text[mark.end() : end], strictly)
         # The expression takes `İ` and `ı` for an i, and `casefold` does not.
         name = known.get(mark["name"].casefold())
         if number is not None and name is not None:
@@ -95,12 +101,28 @@ def _named(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
     return found
 
 
-def _for_all(text: str, names: Sequence[str]) -> dict[str, tuple[float, str]]:
-    number = _NUMBER.fullmatch(text)
-    if number is None:
+def _for_all(text: str, names: Sequence[str], strictly: bool) -> dict[str, tuple[float, str]]:
+    number = _number(text, strictly)
+    if number is None or (strictly and len(names) > 1 and _is_for_one(number["rest"], names)):
         return {}
     words = number["rest"].strip(" \n\t;,-–—")
     return dict.fromkeys(names, (float(number["score"]), words))
+
+
+def _number(text: str, strictly: bool) -> re.Match[str] | None:
+    found = _NUMBER.fullmatch(text)
+    if found is None or not strictly:
+        return found
+    # `1. too stiff` is the first entry of a list.
+    listed = found["score"].endswith(".") and found["rest"].strip()
+    alone = _APART.match(found["rest"]) or stands_alone(found["score"], found["rest"])
+    return found if alone and not listed else None
+
+
+def _is_for_one(words: str, names: Sequence[str]) -> bool:
+    """Whether what follows a score says that another dimension has another."""
+    either = "|".join(re.escape(name) for name in names)
+    return re.search(rf"\d|(?<!\w)(?:{either})(?!\w)", words, re.IGNORECASE) is not None
 
 
 def _score(name: str, score: float, words: str) -> DimensionScore:

@@ -219,12 +219,15 @@ def _stray_severity(line: str) -> str | None:
 
 
 def _is_score(found: re.Match[str]) -> bool:
-    """Whether a number is the score and not the beginning of something else."""
-    rest = found["rest"]
+    return stands_alone(found["number"], found["rest"], fraction=found["of"] is not None)
+
+
+def stands_alone(number: str, rest: str, *, fraction: bool = False) -> bool:
+    """Whether a number is the score and not the beginning of something else, such as `1 of 10`."""
     # `x`, which is no number: that nothing follows the score is fine.
     if _SCALE.match(rest) or _ONLY_NUMBER.fullmatch(rest.strip(f"()[]{_LEFT}.") or "x"):
         return False
-    is_fraction = "." in found["number"] or found["of"] is not None
+    is_fraction = fraction or "." in number
     return bool(_TAIL.match(rest) or (is_fraction and _WORDS.match(rest)))
 
 

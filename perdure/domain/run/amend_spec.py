@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.amend import beyond_share
 from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run import gates as gating
 from perdure.domain.run.control import Control, gate_named
@@ -145,6 +146,15 @@ def unheard_refusal(state: Control, message: AnyMessage, *, deadline_passed: boo
     if state.stop is not None:
         return "the run is stopping, and waits for no answer"
     return "the time limit has passed, and the run waits for no answer" if deadline_passed else None
+
+
+def unclear_refusal(state: Control, message: AnyMessage) -> str | None:
+    """Why an answer's scores may not be those that it begins with; None for all else."""
+    gate = gate_named(state, message.gate) if isinstance(message, Answer) else None
+    if gate is None or not gate.scores or not isinstance(message, Answer):
+        return None
+    read = read_scores(gating.said_in(message.choice, message.text), gate.scores)
+    return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
 
 
 def late_refusal(message: AnyMessage, *, deadline_passed: bool) -> str | None:

@@ -188,7 +188,7 @@ def refusal(
         wanted = ", ".join(gate.choices) or "a text"
         return f"gate {gate.id} needs {wanted}"
     if gate.scores:
-        read = read_scores(said_in(choice, text), gate.scores)
+        read = read_scores(said_in(choice, text), gate.scores, strictly=False)
         return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
     return None
 

@@ -17,6 +17,9 @@ from perdure.domain.evaluation.rubric import Rubric
         pytest.param("tone: 0.6; depth: 1", [0.6, 1.0], 1, id="named"),
         pytest.param("Tone = .5, depth: 0.25", [0.5, 0.25], 2, id="commas"),
         pytest.param("tone: 0.6 too stiff, and cold\n- depth: 1.0", [0.6, 1.0], 1, id="lines"),
+        pytest.param("tone: 1, fine; depth: 1.", [1.0, 1.0], 0, id="words behind a mark"),
+        pytest.param("1 – of a kind", [1.0, 1.0], 0, id="words behind a dash"),
+        pytest.param("0.5 (stiff)", [0.5, 0.5], 2, id="words in brackets"),
         pytest.param('{"tone": 0.6, "depth": 1}', [0.6, 1.0], 1, id="JSON"),
     ],
 )
@@ -38,6 +41,18 @@ def test_answers_that_are_read(text: str, scores: list[float], gaps: int) -> Non
         pytest.param("-0.5", "-0.5 of tone is not", id="below zero"),
         pytest.param("80%", "", id="percent"),
         pytest.param("8/10", "", id="fraction"),
+        pytest.param("1 out of 10", "no score for tone", id="out of"),
+        pytest.param("1 / 5", "no score for tone", id="a fraction with blanks"),
+        pytest.param("1 of 5, weak", "no score for tone", id="of"),
+        pytest.param("1-5", "no score for tone", id="a range"),
+        pytest.param("1e-1", "no score for tone", id="an exponent"),
+        pytest.param("tone: 1 star; depth: 1", "no score for tone", id="stars"),
+        pytest.param("1 thing is missing: the ending", "no score for tone", id="a count"),
+        pytest.param("1. it is bad", "no score for tone", id="an entry of a list"),
+        pytest.param("0.8 for tone, 0.5 for depth", "no score for tone", id="names behind"),
+        pytest.param("0.8 for Tone", "no score for tone", id="a name behind"),
+        pytest.param("1, 0.2", "no score for tone", id="in order"),
+        pytest.param("0.7, and 0.2 there", "no score for tone", id="another number"),
         pytest.param('{"tone": NaN, "depth": 1}', "does not know or", id="not a number"),
         pytest.param('{"tone": true, "depth": 1}', "no score for tone", id="true"),
         pytest.param('{"tone": {"score": 0.8}}', "no score for tone, depth", id="object"),
@@ -49,6 +64,11 @@ def test_answers_that_are_refused(text: str, said: str) -> None:
     found = read_scores(text, ("tone", "depth"))
     assert isinstance(found, BadScores)
     assert said in found.problem
+
+
+@pytest.mark.parametrize("text", ["1 of 5", "1. it is bad", "0.8 for tone, 0.5 for depth"])
+def test_a_run_from_before_reads_the_number_alone(text: str) -> None:
+    assert not isinstance(read_scores(text, ("tone", "depth"), strictly=False), BadScores)
 
 
 @pytest.mark.parametrize("text", ["QUALİTY: 0.8", "qualıty: 0.8"])

@@ -1,5 +1,7 @@
 """Edits of a specification: merged, bounded by what is done, refused with a place."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,16 @@ from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.run.amend_spec import belonging_refusal, edit_refusal, edited, merged
-from perdure.domain.run.messages import Amend, Pause
+from perdure.domain.run.amend_spec import (
+    belonging_refusal,
+    edit_refusal,
+    edited,
+    merged,
+    unclear_refusal,
+)
+from perdure.domain.run.control import Control
+from perdure.domain.run.gates import Gate
+from perdure.domain.run.messages import Amend, Answer, Pause
 from perdure.domain.specs import RUN_SPEC
 
 RUBRIC = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
@@ -99,6 +109,27 @@ def test_whose_agent_started_a_loop_is_not_edited(name: str, value: JsonValue) -
 )
 def test_all_else_leaves_a_loop_where_it_belongs(message: Amend | Pause) -> None:
     assert belonging_refusal(message) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        (Answer(gate="g1", text="1 out of 10"), True),
+        (Answer(gate="g1", choice="1", text="star"), True),
+        (Answer(gate="g1", text="1, fine"), False),
+        (Answer(gate="g2", text="1 out of 10"), False),
+        (Answer(gate="g3", text="1 out of 10"), False),
+        (Pause(), False),
+    ],
+)
+def test_scores_that_may_mean_another_number_are_unclear(
+    message: Answer | Pause, refused: bool
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    question = Gate(id="g2", kind="question", prompt="Good?", choices=(), opened_at=now)
+    review = question.model_copy(update={"id": "g1", "kind": "review", "scores": ("tone",)})
+    state = Control(gates={"g1": review, "g2": question})
+    assert (unclear_refusal(state, message) is not None) is refused
 
 
 @given(OBJECTS, OBJECTS)

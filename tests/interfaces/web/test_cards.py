@@ -69,6 +69,10 @@ WORDS = {
         {"score:tone": "0.5", "score:facts": "1", "words:tone": "stiff\nfacts: 0.1; tone= 0"},
         "stiff facts – 0.1; tone – 0",
     ),
+    "words behind a full score": (
+        {"score:tone": "0.5", "score:facts": "1", "words:tone": "of it", "words:facts": "fine"},
+        "of it",
+    ),
 }
 
 

@@ -164,9 +164,10 @@ def limits_of(budget: BudgetStatus) -> tuple[Limit, ...]:
 
 def scores_text(fields: Mapping[str, str], names: Sequence[str]) -> str:
     """The answer text of a review: a line for each name with its score and comment."""
+    # The dash keeps words apart from the score: `1 star` is no 1.
     lines = [
-        f"{name}: {fields.get(f'score:{name}', '').strip()} "
-        f"{_plain(fields.get(f'words:{name}', ''), names)}".rstrip()
+        f"{name}: {fields.get(f'score:{name}', '').strip()} – "
+        f"{_plain(fields.get(f'words:{name}', ''), names)}".rstrip(" –")
         for name in names
     ]
     return "\n".join(lines)
