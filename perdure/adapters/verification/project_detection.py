@@ -6,11 +6,14 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-# A large folder is judged by its first files.
-LOOKED_AT = 400
+# What kind of tests they are is told by the first of them, and by how each begins.
+TESTS_READ = 400
 READ_BYTES = 20_000
+# A manifest that was cut could not be read.
+MANIFEST_BYTES = 4_000_000
 _SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "target", "__pycache__"})
 _NO_TEST = "no test specified"
 # Makes the folder itself importable, as `python -m pytest` does.
@@ -56,10 +59,10 @@ _RUFF = Program(("ruff", "check", "--no-cache", "--output-format", "json", "."))
 
 
 def _python_tests(root: Path) -> Program | None:
-    tests = [path for path in _files(root, ".py") if _is_test_file(path.name)]
-    if not tests:
+    tests = (path for path in _files(root, ".py") if _is_test_file(path.name))
+    texts = [_text(path, READ_BYTES) for path in islice(tests, TESTS_READ)]
+    if not texts:
         return None
-    texts = [_text(path) for path in tests]
     if any("pytest" in text or re.search(r"^(async )?def test_", text, re.M) for text in texts):
         return _PYTEST
     if not any("unittest" in text for text in texts):
@@ -121,22 +124,16 @@ def _names(root: Path, *names: str) -> bool:
     return any((root / name).is_file() for name in names)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most: int = MANIFEST_BYTES) -> str:
     # A link may lead out of the folder, and only the folder's own files count.
     if path.is_symlink() or not path.is_file():
         return ""
     with path.open("rb") as file:
-        return file.read(READ_BYTES).decode("utf-8", "replace")
+        return file.read(most).decode("utf-8", "replace")
 
 
 def _files(root: Path, suffix: str) -> Iterator[Path]:
-    seen = 0
     for folder, folders, names in os.walk(root):
         # Sorted, so that the first files are the same on every host.
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        for name in sorted(names):
-            seen += 1
-            if name.endswith(suffix):
-                yield Path(folder, name)
-            if seen > LOOKED_AT:
-                return
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(suffix))

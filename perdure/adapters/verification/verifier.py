@@ -75,7 +75,7 @@ class Verifier:
         """Why checks cannot run on a folder now, by name of their dimension."""
         found: dict[str, str] = {}
         for name, check in checks.items():
-            program = _program(check, folder)
+            program = await asyncio.to_thread(_program, check, folder)
             try:
                 if program is not None:
                     await self._commands.admit(program.argv[0])
@@ -87,7 +87,7 @@ class Verifier:
         check = dimension.verified_check
         if check is None:
             raise ValueError(f"{dimension.name} is evaluated by no program")
-        program = _program(check, folder)
+        program = await asyncio.to_thread(_program, check, folder)
         if program is None:
             return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING[check.check])])
         # A linter's report could not be read if its middle were cut out.

@@ -10,6 +10,7 @@ from perdure.adapters.verification.project_detection import find_linter, find_te
 PLAIN_TEST = "def test_a():\n    pass\n"
 UNITTEST = "import unittest\n\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
 NO_TEST = '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'
+LONG = "x" * 100_000
 
 
 def laid_out(root: Path, files: Mapping[str, str]) -> str:
@@ -40,6 +41,21 @@ def laid_out(root: Path, files: Mapping[str, str]) -> str:
         ),
         pytest.param({"Cargo.toml": "[package]"}, "cargo test --offline", id="cargo"),
         pytest.param({"go.mod": "module a"}, "go test ./...", id="go"),
+        pytest.param(
+            {**{f"docs/{number}.md": "" for number in range(401)}, "tests/test_a.py": PLAIN_TEST},
+            "pytest -q",
+            id="behind many files",
+        ),
+        pytest.param(
+            {"package.json": f'{{"about": "{LONG}", "scripts": {{"test": "jest"}}}}'},
+            "npm test --silent",
+            id="a long package.json",
+        ),
+        pytest.param(
+            {"pyproject.toml": f"about = '{LONG}'\n[tool.pytest.ini_options]\n"},
+            "pytest -q",
+            id="a long pyproject",
+        ),
         pytest.param({"package.json": NO_TEST}, None, id="npm without tests"),
         pytest.param({"package.json": "{broken"}, None, id="broken package.json"),
         pytest.param({"pyproject.toml": "[broken"}, None, id="broken pyproject"),
@@ -63,6 +79,11 @@ def test_tests(tmp_path: Path, files: Mapping[str, str], argv: str | None) -> No
         pytest.param({"eslint.config.mjs": ""}, "eslint", id="eslint"),
         pytest.param({"package.json": '{"eslintConfig": {}}'}, "eslint", id="package.json"),
         pytest.param({"a.py": ""}, "ruff", id="Python without a configuration"),
+        pytest.param(
+            {**{f"docs/{number}.md": "" for number in range(401)}, "src/a.py": ""},
+            "ruff",
+            id="Python behind many files",
+        ),
         pytest.param({"README.md": ""}, None, id="nothing"),
     ],
 )
