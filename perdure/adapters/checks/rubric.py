@@ -28,6 +28,7 @@ from perdure.domain.evaluation.checks import (
 from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric, name_problems
 from perdure.domain.evaluation.scores import DimensionScore, Finding
 from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
+from perdure.domain.foundation.json_extraction import encodable
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
@@ -236,9 +237,10 @@ def _scored(
     try:
         result = run(text)
     except CheckFailed as error:
-        return DimensionScore(
-            name=dimension.name, score=None, source="check", gap=f"could not be checked: {error}"
-        )
+        gap = encodable(f"could not be checked: {error}")
+        return DimensionScore(name=dimension.name, score=None, source="check", gap=gap)
+    # Code of others may return half an emoji, which could not be stored.
+    result = replace(result, detail=encodable(result.detail), fix=encodable(result.fix))
     if result.passed:
         return DimensionScore(name=dimension.name, score=1.0, source="check")
     missing = part is not None and not text

@@ -110,12 +110,22 @@ def test_names_that_nobody_can_tell_apart_are_found_before_a_run(
     assert [problem.path for problem in check_problems(rubric)] == paths
 
 
+def test_half_an_emoji_in_a_key_can_be_stored() -> None:
+    evaluator = {"check": "equals", "value": "steel"}
+    rubric = Rubric.model_validate([{"name": "a", "part": "title", "evaluator": evaluator}])
+    (found,) = evaluate_checks(rubric, '{"title": "steel \\ud83d"}', "json_keys")
+    assert "found steel ?" in found.gap
+    assert "steel ?" in found.model_dump_json()
+
+
 def sized(output: str, most: int, *, unit: str = "words") -> object:
     match unit:
         case "words":
             return CheckResult(0.4, "too many words", "Cut.") if len(output.split()) > most else 1
         case "broken":
             raise KeyError(unit)
+        case "half":
+            return CheckResult(0.4, "half \ud83d", "mend \ud83d")
         case _:
             return "no score"
 
@@ -155,6 +165,7 @@ def plugin(**parameters: object) -> dict[str, object]:
         pytest.param(plugin(most=1), 0.4, "too many words", id="plugin finds"),
         pytest.param(plugin(most=1, unit="broken"), None, "KeyError", id="plugin fails"),
         pytest.param(plugin(most=1, unit="?"), None, "no score", id="plugin says nonsense"),
+        pytest.param(plugin(most=1, unit="half"), 0.4, "half ?", id="half an emoji"),
         pytest.param(plugin(), None, "most: found nothing", id="parameter missing"),
         pytest.param(plugin(most="x"), None, 'most: found "x"', id="parameter of another type"),
         pytest.param(plugin(most=1, mots=2), None, "mots", id="parameter unknown"),
@@ -168,6 +179,7 @@ def test_python_and_plugins(
     (found,) = checks.evaluate(rubric, "two words")
     assert found.score == score
     assert gap in found.gap
+    assert found.model_dump_json()
     assert bool(found.findings) == (score is not None and score < 1)
 
 

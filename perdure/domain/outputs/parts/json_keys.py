@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from perdure.domain.foundation.json_extraction import encodable
+
 BRACES_TRIED = 8
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -49,7 +51,8 @@ def part_text(text: str, part: str, *, as_json: bool) -> str:
     if raw is None:
         return ""
     value = None if as_json or not raw.startswith('"') else json.loads(raw)
-    return value if isinstance(value, str) else raw
+    # JSON may hold half an emoji by its escape, and what is taken from it could not be stored.
+    return encodable(value) if isinstance(value, str) else raw
 
 
 def replaced(text: str, replies: Mapping[str, str], parts: Sequence[str]) -> str:
