@@ -47,9 +47,15 @@ class Timeout(FrozenModel):
         if "seconds" in rest:
             raise ValueError("either seconds or duration_ms, not both")
         milliseconds = value["duration_ms"]
-        if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-            # No `TypeError`, as the linter would have it: pydantic lets those through, as a crash.
-            raise ValueError("duration_ms is a number of milliseconds above 0")  # noqa: TRY004
+        most = MOST_SECONDS * 1000
+        if (
+            isinstance(milliseconds, bool)
+            or not isinstance(milliseconds, int | float)
+            # Before the division, which with a huge number ends in an `OverflowError`: a crash, as
+            # pydantic lets it through.
+            or not 0 < milliseconds <= most
+        ):
+            raise ValueError(f"duration_ms is a number of milliseconds above 0, at most {most:,}")
         return {**rest, "seconds": milliseconds / 1000}
 
 

@@ -53,6 +53,12 @@ def both(*conditions: Mapping[str, object]) -> Mapping[str, object]:
             "not both",
             id="seconds and milliseconds",
         ),
+        pytest.param(
+            either(THREE, {"type": "timeout", "duration_ms": 10**400}),
+            "termination.conditions[1]",
+            "at most 315,360,000,000",
+            id="milliseconds that no float holds",
+        ),
         pytest.param({"type": "time_bound"}, "termination", "exactly one", id="time bound of none"),
         pytest.param(
             {"type": "time_bound", "until": "2026-05-01T12:00:00"},
