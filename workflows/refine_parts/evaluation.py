@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from temporalio import workflow
+
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
@@ -18,6 +20,8 @@ from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.refine_parts.run import RefineRun
 
 SLIPS_KEPT = 8
+# Patch: of too many findings the oldest were kept, and a new blocker was lost with its cap.
+WORST_STAY = "of too many findings the worst stay"
 
 
 class EvaluationStage:
@@ -148,6 +152,7 @@ class EvaluationStage:
             before=before,
             resolved=verdict.resolved,
             asked=look.asked,
+            worst_first=_worst_first,
         )
         draft.cached, draft.judge_prompt = verdict.cached, verdict.prompt_tokens
         draft.slips = verdict.slips[:SLIPS_KEPT]
@@ -227,6 +232,7 @@ class EvaluationStage:
             checks=(*checked.dimensions, *verified, *self._given_before()),
             judged=None if verdict.ending else verdict.scores,
             before=None,
+            worst_first=_worst_first,
         )
 
     def _given_before(self) -> tuple[DimensionScore, ...]:
@@ -235,3 +241,7 @@ class EvaluationStage:
         known = kept.evaluation if kept else None
         given = (known.get(item.name) for item in self.run.rubric.human) if known else ()
         return tuple(score for score in given if score is not None and score.source == "human")
+
+
+def _worst_first() -> bool:
+    return workflow.patched(WORST_STAY)

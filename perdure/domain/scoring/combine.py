@@ -1,6 +1,7 @@
 """Puts an evaluation together from checks, a verdict, and what was known before."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import get_args
 
 from pydantic import JsonValue
 
@@ -9,6 +10,7 @@ from perdure.domain.evaluation.scores import (
     DimensionScore,
     Evaluation,
     Finding,
+    Severity,
     overall_score,
     stale_copy,
     still_open,
@@ -34,6 +36,7 @@ def combined(
     before: Evaluation | None,
     resolved: Sequence[str] = (),
     asked: Collection[str] | None = None,
+    worst_first: Callable[[], bool] = lambda: True,
 ) -> Evaluation:
     """The evaluation of an output, in the order of the rubric.
 
@@ -46,6 +49,8 @@ def combined(
         resolved: the findings that the judge called settled; no others are closed.
         asked: what the judge was asked for; the other judged dimensions are carried forward with
             everything that is open in them. None: all of them.
+        worst_first: whether of too many findings the worst are kept, asked only then; else the
+            oldest are.
     """
     fresh = {item.name: item for item in (*checks, *(judged or ()))}
     dimensions: list[DimensionScore] = []
@@ -60,7 +65,7 @@ def combined(
         elif item is None:
             dimensions.append(_missing(dimension.name, dimension.source, known))
         elif dimension.is_judged:
-            dimensions.append(_judged(item, known, resolved))
+            dimensions.append(_judged(item, known, resolved, worst_first))
         else:
             dimensions.append(item)
     return Evaluation(
@@ -139,7 +144,10 @@ def score_of(rubric: Rubric, evaluation: Evaluation | None) -> float | None:
 
 
 def _judged(
-    item: DimensionScore, known: DimensionScore | None, resolved: Sequence[str]
+    item: DimensionScore,
+    known: DimensionScore | None,
+    resolved: Sequence[str],
+    worst_first: Callable[[], bool],
 ) -> DimensionScore:
     """A judged dimension with what is still open of before, and where defects were found."""
     earlier = still_open(known.findings, item) if known else ()
@@ -148,9 +156,13 @@ def _judged(
     places = [one.location[:EVIDENCE_CHARACTERS] for one in (*kept, *new) if one.location]
     # The places of settled findings stay: a change there is looked at again.
     evidence = dict.fromkeys((*(known.evidence if known else ()), *places))
+    found = [*kept, *new]
+    # A blocker that is cut off would take its cap along.
+    if len(found) > FINDINGS_KEPT and worst_first():
+        found.sort(key=lambda one: get_args(Severity).index(one.severity))
     return item.model_copy(
         update={
-            "findings": (*kept, *new)[:FINDINGS_KEPT],
+            "findings": tuple(found[:FINDINGS_KEPT]),
             "evidence": tuple(evidence)[-EVIDENCE_KEPT:],
         }
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
+from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, severity_cap
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.diff import KINDS, Changes
 from perdure.domain.refine.incremental import FULL_FROM, Scope, look_at, noted
@@ -220,6 +220,25 @@ def test_evidence_of_settled_findings_is_kept() -> None:
     settled = second.get("tone")
     assert settled is not None
     assert (settled.findings, settled.evidence) == ((), ("line 3",))
+
+
+@pytest.mark.parametrize(("worst_first", "cap"), [(True, 0.3), (False, 1.0)])
+def test_a_blocker_behind_too_many_findings_is_kept_with_its_cap(
+    worst_first: bool, cap: float
+) -> None:
+    tone, *others = judged(0.5, 1, 1)
+    minor = finding("tone").model_copy(update={"severity": "suggestion"})
+    many = tuple(minor.model_copy(update={"id": f"F{number}"}) for number in range(1, 61))
+    first = [tone.model_copy(update={"findings": many}), *others]
+    blocker = minor.model_copy(update={"id": "F99", "severity": "blocker"})
+    second = [tone.model_copy(update={"findings": (blocker,)}), *others]
+    before = combined(RUBRIC, checks=PASSED, judged=first, before=None)
+    made = combined(
+        RUBRIC, checks=PASSED, judged=second, before=before, worst_first=lambda: worst_first
+    )
+    kept = made.findings
+    assert (len(kept), severity_cap(kept)) == (60, cap)
+    assert [one.id for one in kept if one != blocker][:59] == [one.id for one in many][:59]
 
 
 def test_an_evaluation_holds_short_words_of_a_finding() -> None:
