@@ -30,11 +30,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The counts of a test run, without skipped tests."""
+    """The counts of a test run; `total` is without the skipped tests."""
 
     passed: int
     total: int
     failures: tuple[Failed, ...] = ()
+    skipped: int = 0
 
 
 class TooLarge(Exception):
@@ -59,7 +60,8 @@ def read_junit(report: BinaryIO) -> Suite | None:
         reading.parser.Parse(b"", True)
     except (expat.ExpatError, LookupError, ValueError):
         return None
-    return Suite(reading.passed, reading.passed + reading.failed, tuple(reading.failures))
+    total = reading.passed + reading.failed
+    return Suite(reading.passed, total, tuple(reading.failures), reading.skipped)
 
 
 @dataclass(slots=True)
@@ -85,6 +87,7 @@ class _JunitReading:
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
+        self.skipped = 0
         self.failures: list[Failed] = []
         self._depth = 0
         self._names: set[str] = set()
@@ -128,7 +131,9 @@ class _JunitReading:
             self.failed += 1
             if len(self.failures) < SHOWN_FAILURES:
                 self.failures.append(case.as_failed())
-        elif not case.skipped:
+        elif case.skipped:
+            self.skipped += 1
+        else:
             self.passed += 1
 
 
@@ -143,13 +148,14 @@ def read_unittest(text: str) -> Suite | None:
     said = {name.strip(): int(number) for name, number in counts.items()}
     broken = sum(said.get(kind, 0) for kind in ("failures", "errors", "unexpected successes"))
     # The last ones are the runner's own: tests may print such lines too.
-    total = int(ran[-1]) - said.get("skipped", 0)
+    skipped = said.get("skipped", 0)
+    total = int(ran[-1]) - skipped
     failures = [
         Failed(name) for name in re.findall(r"^(?:FAIL|ERROR): (\S+(?: \(\S+\))?)", text, re.M)
     ]
     # A module that cannot be imported counts as an error although none of its tests ran.
     total = max(total, broken)
-    return Suite(total - broken, total, tuple(failures[:SHOWN_FAILURES]))
+    return Suite(total - broken, total, tuple(failures[:SHOWN_FAILURES]), skipped)
 
 
 def bounded(text: str) -> str:

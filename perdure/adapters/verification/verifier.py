@@ -193,6 +193,8 @@ def _of_suite(
         if ran.code == 0:
             return _scored(dimension, 1.0, [_remark(dimension, 1, ended)])
         return _scored(dimension, 0.0, [_defect(dimension, 1, ended, detail=_last(ran))])
+    if suite.total == 0 and suite.skipped and ran.code == 0:
+        return _scored(dimension, 0.0, [_defect(dimension, 1, "all tests were skipped")])
     if suite.total == 0 and ran.code in {0, NO_TESTS}:
         return _scored(dimension, 1.0, [_remark(dimension, 1, _NOTHING["tests"])])
     failures = list(suite.failures)

@@ -45,6 +45,9 @@ def junit(passed: int = 0, failed: int = 0) -> str:
     }</testsuite>"""
 
 
+SKIPPED = "<testsuite><testcase name='a'><skipped/></testcase></testsuite>"
+
+
 async def score(
     evaluator: object, ran: Ran | NotAllowed, folder: Path, report: str | None = None
 ) -> DimensionScore:
@@ -87,6 +90,8 @@ async def test_a_program_that_fails_on_a_full_disk_is_no_failed_check(
         pytest.param(TESTS, Ran(code=3, err="boom"), 0.0, "no report", id="no report, fails"),
         pytest.param(TESTS, Ran(code=1, err="Ran 4 tests in 1s\n\nFAILED (failures=1)\n"), 0.75,
                      "3 of 4 tests pass", id="unittest"),
+        pytest.param(TESTS, Ran(code=0, err="Ran 4 tests in 1s\n\nOK (skipped=4)\n"), 0.0,
+                     "all tests were skipped", id="unittest skips all"),
         pytest.param(LINT, Ran(code=0), 1.0, "", id="lint is clean"),
         pytest.param(LINT, Ran(code=1, out="a.py:1:1: E1 x\na.py:2:1: W1 y\n"), 0.87,
                      "1 errors, 1 warnings", id="lint finds"),
@@ -115,6 +120,7 @@ async def test_scores(
         pytest.param(0, junit(1), 1.0, "the only test passes", "", id="one"),
         pytest.param(1, junit(3, 1), 0.75, "3 of 4 tests pass", "3 of 4 tests pass", id="fail"),
         pytest.param(5, junit(), 1.0, "", "no tests were found", id="none"),
+        pytest.param(0, SKIPPED, 0.0, "", "all tests were skipped", id="skipped"),
         pytest.param(1, junit(3), 0.75, "3 of 4 tests pass", "3 of 4", id="suite fails beside"),
         pytest.param(1, junit(), 0.0, "0 of 1 tests pass", "0 of 1", id="none for an error"),
         pytest.param(2, "<testsuite>", 0.0, "", "no report", id="cut"),
