@@ -171,6 +171,8 @@ Level = Literal["error", "warning"]
 _LINE = re.compile(
     r"^(?P<path>[^\s:][^:\n]*):(?P<row>\d+)(?::\d+)?:?\s+(?P<said>\S.*)$", re.MULTILINE
 )
+# A line of a log begins with the time, whose hour is no path.
+_HOUR = re.compile(r"(?:^|[\s\[]|\dT)\d+$")
 _CODE = re.compile(r"^(?P<code>[A-Z]+\d+)\b")
 _NOTE = re.compile(r"(note|info|information|hint|help)\s*:", re.IGNORECASE)
 _SHELLCHECK = re.compile(r"\[SC\d+\]$")
@@ -264,7 +266,7 @@ def _json(text: str) -> list[Remark] | None:
 
 
 def _lines(text: str) -> list[Remark] | None:
-    found = list(_LINE.finditer(text))
+    found = [match for match in _LINE.finditer(text) if not _HOUR.search(match["path"])]
     remarks = [
         Remark(level, match["said"], f"{match['path']}:{match['row']}")
         for match in found

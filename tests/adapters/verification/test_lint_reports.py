@@ -75,6 +75,11 @@ def remark(level: str, said: str, location: str) -> Remark:
             id="mypy",
         ),
         pytest.param(
+            f"12:30:05 begins\n[12:30:05] reads\n2026-11-29T12:30:05 INFO 12:30:05 ends\n{GCC}",
+            [remark("warning", "warning: unused variable 'x' [-Wunused-variable]", "a.c:3")],
+            id="between lines of a log",
+        ),
+        pytest.param(
             GCC,
             [remark("warning", "warning: unused variable 'x' [-Wunused-variable]", "a.c:3")],
             id="gcc",

@@ -99,6 +99,8 @@ async def test_a_program_that_fails_on_a_full_disk_is_no_failed_check(
                      id="lint only notes"),
         pytest.param(LINT, Ran(code=2, out="a.py:1: note: by the way\n"), None, "by the way",
                      id="lint breaks with a note"),
+        pytest.param(LINT, Ran(code=0, out="12:30:05 starting lint run\n"), 1.0, "",
+                     id="lint says when it starts"),
         pytest.param(LINT, Ran(code=2, err="no such option"), None, "no such option",
                      id="lint breaks"),
     ],
