@@ -8,7 +8,7 @@ from perdure.adapters.logging.setup import configure_logging
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import PerdureError
 from perdure.event_log import get_logger
-from perdure.local_services.supervisor import supervise
+from perdure.local_services.supervisor import NOT_ALONE, supervise
 
 _log = get_logger("perdure.supervisor")
 
@@ -18,7 +18,7 @@ def main() -> int:
     try:
         settings = Settings.load()
         deaths = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-        asyncio.run(supervise(settings, detached=True, deaths=deaths, idle=settings.idle))
+        ran = asyncio.run(supervise(settings, detached=True, deaths=deaths, idle=settings.idle))
     except PerdureError as error:
         _log.error("supervisor_failed", code=error.code, error=str(error))
         return error.exit_code
@@ -26,7 +26,7 @@ def main() -> int:
         # The watcher was not dismissed, so it starts a new supervisor.
         _log.exception("supervisor_broke")
         return 1
-    return 0
+    return 0 if ran else NOT_ALONE
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from perdure.local_services.processes import (
     POLL_S,
     ProcessRef,
     end_surely,
-    gone,
     is_alive,
     process_ref,
     try_lock,
@@ -25,7 +24,7 @@ from perdure.local_services.processes import (
 )
 from perdure.local_services.service import Progress
 from perdure.local_services.state import HomeFiles, PartState, RuntimeState, read_state
-from perdure.local_services.supervisor import end_leftovers
+from perdure.local_services.supervisor import NOT_ALONE, end_leftovers
 
 MODULE = "perdure.local_services"
 # As long as a service may take to start.
@@ -69,6 +68,15 @@ def spawn_supervisor(files: HomeFiles, settings: Settings) -> ProcessRef:
     return started
 
 
+class _Wait(Exception):
+    """Others start or stop the services; the look at them is repeated for so long."""
+
+    def __init__(self, why: str, *, at_most_s: float = STARTED_BY_OTHERS_S) -> None:
+        super().__init__(why)
+        self.why = why
+        self.at_most_s = at_most_s
+
+
 class EmbeddedRuntime:
     """The services of one home folder, as a client of their supervisor."""
 
@@ -96,21 +104,23 @@ class EmbeddedRuntime:
         touch(self._files)
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings)
-        deadline = time.monotonic() + STARTED_BY_OTHERS_S
-        waits = False
+        waits: dict[str, float] = {}
         while True:
+            wait = _Wait("another command is starting the services")
             with try_lock(self._files.start_lock) as mine:
                 if mine:
-                    return await self._ensure(on_progress, exactly=exactly)
-            if time.monotonic() > deadline:
+                    try:
+                        return await self._ensure(on_progress, exactly=exactly)
+                    except _Wait as found:
+                        wait = found
+            if wait.why not in waits:
+                waits[wait.why] = time.monotonic()
+                on_progress(wait.why)
+            if time.monotonic() - waits[wait.why] > wait.at_most_s:
                 raise RuntimeUnavailable(
-                    "Another command has been starting the services for "
-                    f"{STARTED_BY_OTHERS_S:.0f} s.",
+                    f"The services do not come up: for {wait.at_most_s:.0f} s {wait.why}.",
                     cure="Look at `perdure logs supervisor`, or `perdure down` and try again.",
                 )
-            if not waits:
-                waits = True
-                on_progress("another command is starting the services")
             await asyncio.sleep(POLL_S)
 
     async def state(self) -> RuntimeState | None:
@@ -126,9 +136,7 @@ class EmbeddedRuntime:
         """
         state = await self.state()
         if state is not None:
-            # Its workers drain first, with the grace period that they were started with.
-            grace_s = max(state.grace_s, self._settings.embedded_grace_s)
-            await end_surely(state.supervisor, grace_s=STOP_WITHIN_S + 2 * grace_s)
+            await end_surely(state.supervisor, grace_s=self._stop_within_s(state))
         # After the supervisor: while that lives, it replaces a lost watcher.
         await self._end_watcher()
         left = await end_leftovers(self._files, grace_s=self._settings.embedded_grace_s)
@@ -138,6 +146,10 @@ class EmbeddedRuntime:
         """Record that the services are still used (by a page or an API), so that they stay up."""
         touch(self._files)
 
+    def _stop_within_s(self, state: RuntimeState) -> float:
+        # The workers drain first, with the grace period that they were started with.
+        return STOP_WITHIN_S + 2 * max(state.grace_s, self._settings.embedded_grace_s)
+
     async def _end_watcher(self) -> None:
         """End the watcher, which would restart the supervisor, or has just become the new one."""
         left = read_state(self._files)
@@ -146,6 +158,8 @@ class EmbeddedRuntime:
 
     async def _ensure(self, on_progress: OnProgress, *, exactly: bool) -> Endpoints:
         state = await self.state()
+        if state is not None and state.status in ("stopping", "stopped", "failed"):
+            raise _Wait("the services are stopping", at_most_s=self._stop_within_s(state))
         # Imported here, as commands that start nothing load no plugins.
         from perdure.local_services.plugin_trial import require_plugins
 
@@ -153,9 +167,7 @@ class EmbeddedRuntime:
             state, self._files, self._settings, on_progress, exactly=exactly
         )
         if state is not None and not restarts:
-            if state.status not in ("stopping", "stopped", "failed"):
-                return await self._ready(state.supervisor, on_progress)
-            await gone(state.supervisor, within_s=STOP_WITHIN_S)
+            return await self._ready(state.supervisor, on_progress)
         # Before anything ends: a plugin that does not load must not cost the services that run.
         await require_plugins(self._settings, self._files, on_progress)
         if restarts:
@@ -168,12 +180,21 @@ class EmbeddedRuntime:
         return await self._ready(supervisor, on_progress, said_from=said_from)
 
     async def _ready(
-        self, supervisor: ProcessRef, on_progress: OnProgress, *, said_from: int = 0
+        self, supervisor: ProcessRef, on_progress: OnProgress, *, said_from: int | None = None
     ) -> Endpoints:
         """Wait until the supervisor reports that all services run, as long as it makes progress.
 
         Once it has written its state there is no time limit here for a first start, because it
         gives up services that make no progress itself.
+
+        Args:
+            supervisor: the process to wait for.
+            on_progress: is told each step.
+            said_from: where its words begin in its log; None if it was there before.
+
+        Raises:
+            RuntimeUnavailable: it ended, or a service does not start.
+            _Wait: others started, stopped or replaced it meanwhile.
         """
         progress = Progress(
             supervisor.pid,
@@ -190,7 +211,7 @@ class EmbeddedRuntime:
             # Until it writes its own, the file has the state of the supervisor before it.
             ours = state if state is not None and state.supervisor == supervisor else None
             if not alive:
-                raise _failed(self._files, ours, said_from=said_from)
+                raise _ended(self._files, supervisor, ours, said_from)
             if ours is not None and ours.is_serving and not told:
                 return ours.endpoints  # it ran already: there is no progress to report
             if ours is not None:
@@ -246,9 +267,16 @@ def _require_restarts(files: HomeFiles, state: RuntimeState, since: dict[str, fl
             )
 
 
-def _failed(files: HomeFiles, state: RuntimeState | None, *, said_from: int) -> RuntimeUnavailable:
+def _ended(
+    files: HomeFiles, supervisor: ProcessRef, state: RuntimeState | None, said_from: int | None
+) -> RuntimeUnavailable | _Wait:
+    """Why a supervisor ended before the services were ready, or that this is no failure."""
     if state is not None and state.error:
         return RuntimeUnavailable(state.error)
+    if said_from is None:
+        return _Wait("the services are stopping")
+    if _exit_code(supervisor.pid) == NOT_ALONE:
+        return _Wait("another program starts or stops the services", at_most_s=IDLE_WITHIN_S)
     said = last_words(files.log("supervisor"), since=said_from)
     free = shutil.disk_usage(files.home).free
     if free < LEAST_FREE_BYTES:
@@ -260,3 +288,11 @@ def _failed(files: HomeFiles, state: RuntimeState | None, *, said_from: int) -> 
         f"The supervisor ended before the services were ready.\n{said}\n",
         cure="Read `perdure logs supervisor`, then try again.",
     )
+
+
+def _exit_code(child: int) -> int | None:
+    try:
+        pid, status = os.waitpid(child, os.WNOHANG)
+    except ChildProcessError:  # somebody else has reaped it
+        return None
+    return os.waitstatus_to_exitcode(status) if pid else None

@@ -29,6 +29,7 @@ from perdure.local_services.watcher_link import WatcherLink
 
 OPTIONAL_WITHIN_S = 15.0
 WRITE_AGAIN_S = 5.0
+NOT_ALONE = 75  # the exit code of a detached supervisor whose home folder has another one
 OnChange = Callable[[RuntimeState], None]
 _log = get_logger(__name__)
 
