@@ -6,7 +6,7 @@ which host the run is opened. People are told of a refused start; the schedule g
 
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 
 from pydantic import JsonValue
 
@@ -14,6 +14,7 @@ from perdure.domain.foundation.errors import MonthSpent, NoRoom, NotAllowed, Ser
 from perdure.domain.foundation.names import scheduled_name
 from perdure.domain.ports import RecordStore
 from perdure.domain.schedules.admission import TurnedAway
+from perdure.domain.schedules.plan import month_of
 from perdure.domain.schedules.store import ScheduleStore
 from perdure.domain.specs import Spec
 from perdure.event_log import get_logger
@@ -59,7 +60,9 @@ class Admitting:
                 f"`perdure schedule create {name} … --month-{found.unit.lower()} "
                 f"{found.unit.upper()} --replace`.",
             )
-            await self._told(name, run, refused)
+            stored = await self.store().get(name)
+            zone = UTC if stored is None else stored.plan.times.zone
+            await self._told(name, run, refused, month=self._month(zone))
             raise refused
         if found is None:
             unknown = NotAllowed(
@@ -67,7 +70,7 @@ class Admitting:
                 cure=f"Create it again with `perdure schedule create {name} …`, or delete it with "
                 f"`perdure schedule delete {name}`.",
             )
-            await self._told(name, run, unknown)
+            await self._told(name, run, unknown, month=self._month(UTC))
             raise unknown
         if not found.lowered:
             return spec
@@ -92,7 +95,15 @@ class Admitting:
                 cure="End runs that nobody needs, or raise the limit of its workers.",
             )
 
-    async def _told(self, name: str, run: str, refused: NotAllowed) -> None:
+    def _month(self, zone: tzinfo) -> str:
+        began, _ = month_of(self.now(), zone)
+        return began.isoformat()
+
+    async def _told(self, name: str, run: str, refused: NotAllowed, *, month: str = "") -> None:
+        """Tell people; with a month, only of the first start in it that is refused in these words.
+
+        Otherwise a schedule of every minute would send a notice a minute until the month ends.
+        """
         _log.warning("schedule_start_refused", schedule=name, run=run, why=refused.message)
         notice: dict[str, JsonValue] = {
             "run": run,
@@ -104,6 +115,8 @@ class Admitting:
             "schedule": name,
             "text": f"{refused.message}\n{refused.cure}",
         }
+        if month:
+            notice["month"] = month
         # The notice waits in the store until a channel takes it. If the store cannot keep it, the
         # step fails, and its next attempt refuses and tells again.
         await self.tell(notice)

@@ -156,6 +156,28 @@ async def test_after_a_reset_another_question_of_the_same_name_is_told_too(world
     assert world.channel.came == [before, after]
 
 
+_REFUSED: Event = {
+    "run": "news-1", "gate": "", "reminder": 0, "kind": "schedule", "schedule": "news",
+    "month": "2026-01-01T00:00:00+00:00", "prompt": "10 of 10 USD are spent.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"run": "news-2"}, 1),
+        ({"run": "news-2", "month": "2026-02-01T00:00:00+00:00"}, 2),
+        ({"run": "news-2", "prompt": "20 of 20 USD are spent."}, 2),
+        ({"schedule": "notes"}, 2),
+    ],
+    ids=["another start", "another month", "another limit", "another schedule"],
+)
+async def test_a_month_that_is_spent_is_told_once(world: World, changes: Event, told: int) -> None:
+    for event in (_REFUSED, _REFUSED | changes):
+        assert await world.outbox().notify(event)
+    assert len(world.channel.came) == told
+
+
 def test_rows_and_steps_from_before_keep_their_key() -> None:
     assert key_of(EVENT) == "refine-bottle-1a/g1/0"
     asked = NotifyRequest(run="r1", gate="g1", kind="escalation", prompt="Go on?")

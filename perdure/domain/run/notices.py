@@ -99,7 +99,13 @@ class NoticeStore(Protocol):
 
 
 def key_of(event: Event) -> str:
-    """The idempotency key of a notice: a reminder is another one."""
+    """The idempotency key of a notice: a reminder is another one.
+
+    Starts that a schedule refuses in a month for the same reason are one notice.
+    """
+    if month := event.get("month"):
+        why = hashlib.sha256(str(event.get("prompt", "")).encode()).hexdigest()[:16]
+        return f"{event.get('schedule', '')}/{month}/{why}"
     words = [str(event.get(name, "")) for name in ("run", "gate", "reminder")]
     # After a reset the run counts its gates anew: another question is then again called `g1`.
     opened_at = event.get("opened_at")
