@@ -196,3 +196,14 @@ async def test_each_judge_of_the_rubric_scores_its_own(site: Installation) -> No
     assert record.model_calls == 3
     assert [finding["id"] for finding in record.findings] == ["F1", "F2"]
     assert len(result.models_used) == 2
+
+
+async def test_the_same_value_in_another_form_is_checked_again(site: Installation) -> None:
+    indented = {"name": "form", "evaluator": {"check": "regex", "pattern": '\n  "'}}
+    replies = written('{"oak": 1}', '{\n  "oak": 1\n}')
+    result = await site.run(spec([indented]), {"replies": replies})
+    assert [(record.evaluation, record.score) for record in result.iterations] == [
+        ("full", 0.0),
+        ("full", 1.0),
+    ]
+    assert (result.outcome, result.reason) == ("accepted", "quality_met")

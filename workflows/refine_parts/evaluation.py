@@ -10,7 +10,7 @@ from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.outputs.parts import bind_findings
 from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
-from perdure.domain.refine.state import CheckReport, CheckRequest, Draft, SingleAnswer
+from perdure.domain.refine.state import BestDraft, CheckReport, CheckRequest, Draft, SingleAnswer
 from perdure.domain.scoring.combine import combined, completed, unscored
 from perdure.domain.scoring.judging import JudgesVerdict, Question
 from perdure.domain.turns.failover import OVERFLOW_CODE
@@ -20,7 +20,10 @@ from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.refine_parts.run import RefineRun
 
 SLIPS_KEPT = 8
-# Patch: of too many findings the oldest were kept, and a new blocker was lost with its cap.
+# Patches: runs from before go on as they did.
+# JSON that was only set out anew counted as the same output, whatever checks demand of its form.
+FORM_COUNTS = "the form of an output counts"
+# Of too many findings the oldest were kept, and a new blocker was lost with its cap.
 WORST_STAY = "of too many findings the worst stay"
 
 
@@ -93,7 +96,7 @@ class EvaluationStage:
         # The same text gets the same scores: judging it again would cost money and might add noise.
         # Not so if another adaptation was in force: then all is scored anew.
         same = previous is not None and previous.adaptation == self.run.state.adaptation
-        identical = same and previous is not None and previous.output_hash == draft.output_hash
+        identical = same and previous is not None and self._is_identical(previous, checked)
         # Programs are run on the whole snapshot even for a small change: what they test has no
         # parts.
         if not identical:
@@ -130,6 +133,16 @@ class EvaluationStage:
         afresh = draft.failure is None and draft.cut is None and "skipped" not in draft.kind
         draft.reviewing = bool(rubric.human) and afresh
         return None
+
+    def _is_identical(self, previous: BestDraft, checked: CheckReport) -> bool:
+        """Whether an output is the previous one in each sign, with the same files."""
+        if previous.output_hash != checked.output_hash:
+            return False
+        if previous.output.hash == checked.output.hash:
+            return True
+        # A worker before this version did not check it.
+        unchecked = bool(self.run.rubric.checks) and not checked.dimensions
+        return unchecked or not workflow.patched(FORM_COUNTS)
 
     async def _judge(
         self, draft: Draft, checked: CheckReport, before: Evaluation | None, look: Scope

@@ -173,10 +173,10 @@ class CheckRequest(ActivityMessage):
 
     `pieces` are joined to the output (`stored`: it was scored before and is taken as it is); with
     `kept` and `replies` the output is the merge of new versions of parts into the kept one. An
-    output with the hash `known` is not checked again. `previous` is the output that a new one is
-    compared with, and that passages it did not repeat are taken from; `evidence` names places in
-    it, by dimension. The snapshot `tree` is part of the output. Checks that ask for it are given
-    the `adaptation` in force.
+    output with the hash `known` that equals `previous` is not checked again. `previous` is the
+    output that a new one is compared with, and that passages it did not repeat are taken from;
+    `evidence` names places in it, by dimension. The snapshot `tree` is part of the output. Checks
+    that ask for it are given the `adaptation` in force.
     """
 
     frame: str
