@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 
-from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.scores import Evaluation
 from perdure.domain.refine.decision import Decision, Facts, decide, passed
 from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
@@ -17,12 +14,11 @@ from perdure.domain.refine.iteration_rules import (
     fold,
     quality_met,
     record_of,
-    rescored,
     scored_anew,
 )
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.result import refine_result
-from perdure.domain.refine.state import BestDraft, RefineFrame, RefineInput
+from perdure.domain.refine.state import BestDraft, RefineInput
 from perdure.domain.refine.token_savings import economized
 from perdure.domain.run.hooks import HookFailure, failure_line
 from perdure.domain.run.result import RunResult
@@ -32,9 +28,9 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.judging_costs import JudgingCosts
 from perdure.workflows.engine.metrics import count_decision
-from perdure.workflows.engine.reframe import reframed
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
+from perdure.workflows.refine_parts.amendments import Amendments
 from perdure.workflows.refine_parts.drafting import Drafting
 from perdure.workflows.refine_parts.evaluation import EvaluationStage
 from perdure.workflows.refine_parts.judging_reserve import JudgingReserve
@@ -52,12 +48,6 @@ NOT_EVALUATED = frozenset({"stopped", "unanswered"})
 ENDS_OPEN_DRAFTS = "open drafts are ended by their turns"
 # Patch: a draft was accepted without what was amended while it was evaluated.
 HEEDS_LATE_AMENDMENTS = "late amendments are heeded"
-# Patch: an amendment was lost if the step that adopts it failed.
-KEEPS_AMENDMENTS = "amendments that could not be adopted are kept"
-# Patch: a run that continued as new while the best draft was scored anew kept its old score.
-RESCORES_WHOLE = "the best draft is scored anew in one execution"
-# Patch: scores that a person gave by the old rubric were read by one that was amended meanwhile.
-REVIEWED_BY_ONE = "a review ends by the rubric that it began with"
 ACCEPTS = frozenset({"accept", "accept_best"})
 
 
@@ -79,6 +69,7 @@ class RefineLoop(ControlHandlers):
         self.planning = PlanningStage(self.run, self.engine)
         self.drafting = Drafting(self.run, self.engine, selection, reserve)
         self.evaluation = EvaluationStage(self.run, Scorer(self.engine, scoring))
+        self.amendments = Amendments(self.run, self.engine, self.evaluation)
 
     @workflow.run
     async def execute(self, given: RefineInput) -> RunResult:
@@ -90,7 +81,7 @@ class RefineLoop(ControlHandlers):
         # A run that continued as new carries its frame and goes straight on with its stage.
         if self.run.state.frame is None:
             opened = await self.engine.setup.open(
-                converses=False, extra=self._extra(self.run.rubric)
+                converses=False, extra=self.run.frame_part(self.run.rubric)
             )
             if isinstance(opened, Ending):
                 return await self._close(opened)
@@ -123,7 +114,7 @@ class RefineLoop(ControlHandlers):
                 await self.planning.plan()
                 state.stage = "execute"
             case "execute":
-                await self._adopt_rubric()
+                await self.amendments.adopt()
                 # Asked before the draft is paid for, not after.
                 unjudgeable = await self.drafting.unjudgeable()
                 if unjudgeable is not None:
@@ -135,7 +126,7 @@ class RefineLoop(ControlHandlers):
             case "evaluate":
                 # A person may have amended the rubric while the draft was written: it is scored by
                 # the new one.
-                await self._adopt_rubric()
+                await self.amendments.adopt()
                 await self._judge_or_take()
                 if state.draft.cut is not None and state.draft.cut.outcome == "unanswered":
                     return await self._cut_short(state.draft.cut)
@@ -245,7 +236,7 @@ class RefineLoop(ControlHandlers):
             HEEDS_LATE_AMENDMENTS
         ):
             return facts, decision
-        await self._adopt_rubric()
+        await self.amendments.adopt()
         facts = facts_of(
             scored_anew(state),
             settings=self.run.spec.refine,
@@ -310,52 +301,6 @@ class RefineLoop(ControlHandlers):
             ending = Ending(outcome="best_effort", reason="max_iterations", detail=detail)
         return None if ending is None else await self._close(ending)
 
-    async def _adopt_rubric(self) -> None:
-        """Adopt an amended goal or rubric: write a new frame, and score the best draft again."""
-        state, given = self.run.state, self.run.state.control.rubric
-        # Nothing is scored anew in a run that ends here.
-        if (given is None and state.control.goal is None) or self.run.ending() is not None:
-            return
-        # A run that continued as new while a person scored comes here again before the answer.
-        if state.draft.reviewing and workflow.patched(REVIEWED_BY_ONE):
-            return
-        # Taken out first: an amendment that arrives during the step below is another one, and must
-        # not be lost by clearing it afterwards.
-        goal, state.control.goal, state.control.rubric = state.control.goal, None, None
-        rubric = self.run.rubric if given is None else Rubric.model_validate(given)
-        report = await reframed(
-            self.engine,
-            state.frame or "",
-            goal=goal,
-            extra=self._extra(rubric),
-            summary="adopt the rubric",
-        )
-        if report is None:
-            # The next stage tries again, and if none comes, the result names both as unread.
-            if workflow.patched(KEEPS_AMENDMENTS):
-                state.control.goal = state.control.goal or goal
-                state.control.rubric = state.control.rubric or given
-            return
-        state.frame, state.task_tokens = report.frame, report.task_tokens
-        if given is None:
-            return
-        state.rubric = rubric
-        rescored(state, await self._rescored_best(), rubric)
-        self.run.record_event(
-            "amended", rubric=rubric.digest, score=state.best.score if state.best else None
-        )
-
-    async def _rescored_best(self) -> Evaluation | None:
-        kept = self.run.state.kept
-        if kept is None:
-            return None
-        scoring = self.evaluation.rescore(kept.output)
-        # The amendment is taken out: the next execution would not know that the best draft still
-        # has its old score.
-        if workflow.patched(RESCORES_WHOLE):
-            return await self.engine.rolling.never_during(scoring)
-        return await scoring
-
     async def _cut_short(self, ending: Ending) -> RunResult:
         """End inside an iteration; what was written so far can still be the best draft."""
         state = self.run.state
@@ -392,7 +337,3 @@ class RefineLoop(ControlHandlers):
             structured=self.run.structured,
         )
         return await finish_and_learn(self.engine, result, tuple(state.turn.unwritten))
-
-    def _extra(self, rubric: Rubric) -> dict[str, JsonValue]:
-        frame = RefineFrame(rubric=rubric, output=self.run.spec.refine.output)
-        return frame.model_dump(mode="json", by_alias=True)

@@ -135,7 +135,7 @@ SLOW = {
         "agent_approval_answered",
     ),
     "an amended rubric is not scored anew": Mutation(
-        "workflows/refine.py",
+        "workflows/refine_parts/amendments.py",
         "await self._rescored_best()",
         "None",
         "refine_amended_rubric",

@@ -182,7 +182,8 @@ async def test_a_stop_while_the_judge_reads_keeps_the_unscored_draft(site: Insta
 async def test_what_was_said_holds_and_is_demanded_by_the_judge(
     site: Installation, holding: Holding
 ) -> None:
-    slow = [{**judged(verdict(0.5))[0], "delay_s": HELD}, *judged(verdict(0.6), verdict(0.7))]
+    later = judged(verdict(0.4), verdict(0.6), verdict(0.7))
+    slow = [{**judged(verdict(0.5))[0], "delay_s": HELD}, *later]
     run = await site.start(spec([TONE], **OPEN), {"replies": [*written(*"abc"), *slow]})
     await at_call(site, run, "evaluator", 1)
     await site.gateway.verb(run, Amend(guidance="prefer conifers"))
@@ -192,7 +193,7 @@ async def test_what_was_said_holds_and_is_demanded_by_the_judge(
     counts = [sum("prefer conifers" in text for _, text in prompt) for prompt in prompts]
     assert counts == [0, 1, 1]
     demanded = ["prefer conifers" in prompt for prompt in await judge_prompts(site, run)]
-    assert demanded == [False, True, True]
+    assert demanded == [False, True, True, True], "the best is scored by it too"
 
 
 async def test_what_was_said_is_taken_back(site: Installation, holding: Holding) -> None:
@@ -271,7 +272,7 @@ async def test_an_amended_rubric_may_use_the_checks_of_the_workers_plugins(
 
 async def test_input_is_read_before_the_run_may_end(site: Installation, holding: Holding) -> None:
     slow = [{**entry, "delay_s": HELD} for entry in judged(verdict(0.9))]
-    replies = [*written("a", "b"), *slow, *judged(verdict(0.9))]
+    replies = [*written("a", "b"), *slow, *judged(verdict(0.5), verdict(0.9))]
     run = await site.start(spec([TONE], **OPEN), {"replies": replies})
     await at_call(site, run, "evaluator", 1)
     await site.gateway.verb(run, AddInput(text="it is for children"))

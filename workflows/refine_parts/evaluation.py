@@ -66,6 +66,8 @@ class EvaluationStage:
 
     async def _evaluate(self, draft: Draft) -> None:
         """Run checks, programs and judges; sets `reviewing` if a person must score too."""
+        # Looked up once: what is said from here on may reach the judge, but need not.
+        draft.demands = self.run.demands
         checked = await self.scorer.check_output(self._check_request(draft))
         if isinstance(checked, StepFailed):
             self._unchecked(draft, checked)
@@ -94,8 +96,8 @@ class EvaluationStage:
         previous, rubric = self.run.state.newest, self.run.rubric
         before = previous.evaluation if previous else None
         # The same text gets the same scores: judging it again would cost money and might add noise.
-        # Not so if another adaptation was in force: then all is scored anew.
-        same = previous is not None and previous.adaptation == self.run.state.adaptation
+        # Not so if another adaptation, goal or guidance was in force: then all is scored anew.
+        same = self._is_alike(previous, draft)
         identical = same and previous is not None and self._is_identical(previous, checked)
         # Programs are run on the whole snapshot even for a small change: what they test has no
         # parts.
@@ -198,7 +200,7 @@ class EvaluationStage:
                 evidence=evidence_of(newest.evaluation if newest else None),
                 adaptation=self.run.state.adaptation,
             )
-        same = newest is not None and newest.adaptation == self.run.state.adaptation
+        same = self._is_alike(newest, draft)
         return CheckRequest(
             frame=frame,
             pieces=tuple(piece.hash for piece in draft.pieces),
@@ -208,6 +210,12 @@ class EvaluationStage:
             tree=draft.tree,
             adaptation=self.run.state.adaptation,
         )
+
+    def _is_alike(self, earlier: BestDraft | None, draft: Draft) -> bool:
+        """Whether an earlier draft was scored as this one is: its scores say something of it."""
+        if earlier is None or earlier.adaptation != self.run.state.adaptation:
+            return False
+        return draft.demands in {"", earlier.demands}
 
     def _unchecked(self, draft: Draft, broken: StepFailed) -> None:
         draft.kind = "failed"

@@ -9,11 +9,12 @@ from perdure.domain.foundation.problems import problems_of
 from perdure.domain.refine.planning import plan_lines
 from perdure.domain.refine.resume import between_iterations, first_state
 from perdure.domain.refine.spec import RefineSettings, RefineSpec, settings_problems
-from perdure.domain.refine.state import RefineInput, RefineState
+from perdure.domain.refine.state import RefineFrame, RefineInput, RefineState
 from perdure.domain.run.activity_messages import OpenWorkspaceReport
 from perdure.domain.run.messages import Amend, AnyMessage
 from perdure.domain.run.resume import as_stored
 from perdure.domain.scoring.combine import part_states
+from perdure.domain.turns.guidance import demands_of, in_force
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import Run
@@ -21,6 +22,9 @@ from perdure.workflows.engine.run import Run
 # Patch: a termination tree ended a run before the limit that was counted with, so drafts were
 # planned for and written beyond the tree's, and its last one kept tokens back.
 COUNTS_WITH_THE_TREE = "iterations are counted with the termination tree"
+
+# Patch: a draft was measured against scores by another goal, or from before something was said.
+SCORED_BY_DEMANDS = "scores go by the goal and the guidance in force"
 
 
 def permitted_iterations(settings: RefineSettings) -> int:
@@ -43,6 +47,15 @@ class RefineRun(Run[RefineSpec, RefineState]):
         return self.state.rubric or self.spec.rubric
 
     @property
+    def demands(self) -> str:
+        """Names the goal and the guidance that judges go by now; empty if that is not known."""
+        control = self.state.control
+        # The frame, which judges read, has a goal that waits only after the next step.
+        if control.goal is not None or not workflow.patched(SCORED_BY_DEMANDS):
+            return ""
+        return demands_of(self.spec.goal, in_force(control.standing))
+
+    @property
     def iteration(self) -> int:
         return self.state.iteration
 
@@ -59,6 +72,11 @@ class RefineRun(Run[RefineSpec, RefineState]):
     def plan_lines(self) -> tuple[str, ...]:
         """The plan, its fix steps for the open findings last."""
         return plan_lines(self.state.plan)
+
+    def frame_part(self, rubric: Rubric) -> dict[str, JsonValue]:
+        """This loop's own part of its frame."""
+        frame = RefineFrame(rubric=rubric, output=self.spec.refine.output)
+        return frame.model_dump(mode="json", by_alias=True)
 
     def iteration_state(self) -> dict[str, JsonValue]:
         """The state after the iteration before the one in progress."""

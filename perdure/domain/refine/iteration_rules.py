@@ -117,6 +117,7 @@ def kept_of(state: RefineState) -> BestDraft | None:
         misfits=draft.misfits,
         changed=draft.changes.spans if draft.changes else (),
         adaptation=state.adaptation,
+        demands=draft.demands,
     )
 
 
@@ -258,15 +259,17 @@ def later_tokens(state: RefineState, newest: BestDraft | None) -> int:
     return state.task_tokens + newest.output.tokens.total + delta // 2
 
 
-def rescored(state: RefineState, evaluation: Evaluation | None, rubric: Rubric) -> None:
-    """Score the best output anew under an amended rubric; without a verdict it is unscored."""
-    state.rubric = rubric
+def rescored(
+    state: RefineState, evaluation: Evaluation | None, rubric: Rubric, *, demands: str
+) -> None:
+    """Score the best output anew by what was amended; without a verdict it is unscored."""
     if state.kept is None or state.trajectory.best is None:
         return
     score = score_of(rubric, evaluation)
-    state.kept = state.kept.model_copy(update={"score": score, "evaluation": evaluation})
+    anew = {"score": score, "evaluation": evaluation, "demands": demands}
+    state.kept = state.kept.model_copy(update=anew)
     state.best = state.best and state.best.model_copy(update={"score": score})
-    # Other drafts have scores by the older rubric, so the next one is compared with the best alone.
+    # Other drafts have scores from before, so the next one is compared with the best alone.
     state.newest = state.kept if score is not None else None
     state.trajectory = state.trajectory.model_copy(
         update={

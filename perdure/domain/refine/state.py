@@ -34,6 +34,7 @@ class Draft(BaseModel):
     tokens; `cached`: it had scored this very output before, and `slips` are what was wrong with the
     form of its verdict. `reviewing` waits for a person's scores: all else is evaluated.
     `adapted` is what changes before the next iteration, `unadapted` why that is not known.
+    `demands` names the goal and guidance that it is scored by.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -65,6 +66,7 @@ class Draft(BaseModel):
     sent: dict[str, int] = {}
     adapted: Adapted | None = None
     unadapted: str | None = None
+    demands: str = ""
 
 
 class BestDraft(FrozenModel):
@@ -73,7 +75,7 @@ class BestDraft(FrozenModel):
     `truncated`: the model's output limit did that, and it could not be gone on with. `misfits`
     say how it misses the output schema.
     `changed` are the lines in which it differs from the one before it, `adaptation` the values that
-    were in force.
+    were in force, `demands` names the goal and guidance that it was scored by.
     """
 
     iteration: int
@@ -87,6 +89,7 @@ class BestDraft(FrozenModel):
     misfits: tuple[str, ...] = ()
     changed: tuple[Lines, ...] = ()
     adaptation: Adapted = {}
+    demands: str = ""
 
 
 class SavingsState(FrozenModel):

@@ -3,6 +3,8 @@
 Each prompt lists it, and the judge sees it as a demand. It is numbered, so that it can be removed.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
@@ -105,3 +107,10 @@ def in_force(standing: Sequence[Said], *more: str) -> list[str]:
     """All that a prompt lists, each once: what holds, and what is said for this once."""
     # What was said since the last prompt is in both.
     return list(dict.fromkeys((*(one.text for one in standing), *more)))
+
+
+def demands_of(goal: str, said: Sequence[str]) -> str:
+    """Names what an output is judged by beside its rubric: the goal, and what holds."""
+    # Stored with drafts: in another form, the best of each open run would be scored anew.
+    canonical = json.dumps([goal, *said], separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -150,11 +150,11 @@ def test_a_cut_by_the_budget_decides_even_where_the_reserve_would_open() -> None
 def test_an_amended_rubric_scores_the_best_anew() -> None:
     state = new_state()
     take(state, 0.9, "a")
-    rescored(state, evaluated(0.2), RUBRIC)
+    rescored(state, evaluated(0.2), RUBRIC, demands="d")
     assert state.kept is not None
     assert state.best is not None
     assert (state.kept.score, state.best.score, state.trajectory.latest) == (0.2, 0.2, 0.2)
-    rescored(state, None, RUBRIC)
+    rescored(state, None, RUBRIC, demands="d")
     assert (state.kept.score, state.newest) == (None, None)
 
 

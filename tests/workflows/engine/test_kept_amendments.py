@@ -16,8 +16,12 @@ from perdure.domain.roles.result import role_result
 from perdure.domain.roles.state import RoleState, StageBinding
 from perdure.domain.run.control import Control
 from perdure.domain.turns.turn import Ending
-from perdure.workflows import refine, roles
-from perdure.workflows.refine import RefineLoop
+from perdure.workflows import roles
+from perdure.workflows.engine.engine import Engine
+from perdure.workflows.refine_parts import amendments
+from perdure.workflows.refine_parts.amendments import Amendments
+from perdure.workflows.refine_parts.evaluation import EvaluationStage
+from perdure.workflows.refine_parts.run import RefineRun
 from perdure.workflows.roles import RoleLoop
 
 OAK = [{"name": "oak", "evaluator": {"check": "contains", "all": ["oak"]}}]
@@ -44,13 +48,18 @@ async def test_an_amendment_outlives_a_step_that_fails(
         for name, value in meanwhile.items():
             setattr(control, name, value)
 
-    monkeypatch.setattr(refine, "reframed", fails)
+    monkeypatch.setattr(amendments, "reframed", fails)
     monkeypatch.setattr(workflow, "patched", lambda _: True)
     draft = SimpleNamespace(reviewing=False)
-    state = SimpleNamespace(control=control, frame="f", draft=draft)
-    run = SimpleNamespace(state=state, rubric=Rubric.model_validate(OAK), ending=lambda: None)
-    loop = SimpleNamespace(run=run, engine=None, _extra=lambda _: {})
-    await RefineLoop._adopt_rubric(cast(RefineLoop, loop))
+    state = SimpleNamespace(control=control, frame="f", draft=draft, kept=None)
+    run = SimpleNamespace(
+        state=state,
+        rubric=Rubric.model_validate(OAK),
+        ending=lambda: None,
+        frame_part=lambda _: {},
+    )
+    none = cast("Engine", None), cast("EvaluationStage", None)
+    await Amendments(cast("RefineRun", run), *none).adopt()
     assert (control.goal, control.rubric) == kept
     assert state.frame == "f"
 

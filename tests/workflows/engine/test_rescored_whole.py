@@ -8,12 +8,15 @@ from temporalio import workflow
 
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.run.control import Control
-from perdure.workflows import refine
 from perdure.workflows.engine.continue_as_new import ContinueAsNew
+from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.resets import Resets
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.stored_terms import StoredTerms
-from perdure.workflows.refine import RefineLoop
+from perdure.workflows.refine_parts import amendments
+from perdure.workflows.refine_parts.amendments import Amendments
+from perdure.workflows.refine_parts.evaluation import EvaluationStage
+from perdure.workflows.refine_parts.run import RefineRun
 
 OAK = [{"name": "oak", "evaluator": {"check": "contains", "all": ["oak"]}}]
 
@@ -36,6 +39,8 @@ async def test_no_roll_comes_between_a_rubric_and_the_score_by_it(
         rubric=Rubric.model_validate(OAK),
         ending=lambda: None,
         in_one_piece=False,
+        demands="goal",
+        frame_part=lambda _: {},
         record_event=lambda *_, **__: None,
     )
     seen: list[tuple[str, bool]] = []
@@ -48,18 +53,18 @@ async def test_no_roll_comes_between_a_rubric_and_the_score_by_it(
     async def reframed(*_: object, **__: object) -> SimpleNamespace:
         return SimpleNamespace(frame="f2", task_tokens=1)
 
-    def rescored(_: object, evaluation: str, rubric: Rubric) -> None:
-        assert (evaluation, rubric) == ("scored", run.rubric)
+    def rescored(_: object, evaluation: str, rubric: Rubric, *, demands: str) -> None:
+        assert (evaluation, rubric, demands) == ("scored", run.rubric, "goal")
 
     monkeypatch.setattr(workflow, "patched", lambda _: True)
-    monkeypatch.setattr(refine, "reframed", reframed)
-    monkeypatch.setattr(refine, "rescored", rescored)
-    loop = object.__new__(RefineLoop)
+    monkeypatch.setattr(amendments, "reframed", reframed)
+    monkeypatch.setattr(amendments, "rescored", rescored)
     rolling = ContinueAsNew(cast("AnyRun", run), cast("StoredTerms", None), cast("Resets", None))
-    loop.run = run  # type: ignore[assignment]
-    loop.engine = SimpleNamespace(rolling=rolling)  # type: ignore[assignment]
-    loop.evaluation = SimpleNamespace(rescore=rescore)  # type: ignore[assignment]
-    loop._extra = lambda _: {}  # type: ignore[method-assign]
-    await loop._adopt_rubric()
+    engine = SimpleNamespace(rolling=rolling)
+    evaluation = SimpleNamespace(rescore=rescore)
+    adopting = Amendments(
+        cast("RefineRun", run), cast("Engine", engine), cast("EvaluationStage", evaluation)
+    )
+    await adopting.adopt()
     assert seen == [("the best", True)]
     assert (run.in_one_piece, state.frame) == (False, "f2")
