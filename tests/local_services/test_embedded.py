@@ -103,7 +103,7 @@ async def test_namespace_is_prepared(runtime: EmbeddedRuntime) -> None:
 async def test_the_database_is_in_a_home_of_any_name(
     runtime_of: MakeRuntime, tmp_path: Path
 ) -> None:
-    home = tmp_path / "C#" / "100%41"
+    home = tmp_path / "C#" / "why?100%41"
     await runtime_of(home=home).ensure()
     assert HomeFiles(home).temporal_database.is_file()
     assert [one.name for one in tmp_path.iterdir()] == ["C#"]
