@@ -32,7 +32,7 @@ from perdure.domain.run.activity_messages import (
     PairRequest,
 )
 from perdure.domain.run.iteration_record import Carrier, whole
-from perdure.domain.tools.definitions import arguments_hash
+from perdure.domain.tools.definitions import READ_ON, arguments_hash
 from perdure.domain.turns.compaction import compact, target_tokens
 from perdure.domain.turns.output_schema import Given, given_in, in_words
 from perdure.domain.turns.prompts import SYSTEM_SHARE, closing_messages, shortened
@@ -100,7 +100,9 @@ class CallModel:
     async def pair_results(self, step: PairRequest) -> TranscriptRef:
         """Append the last tool results to a conversation that ends here."""
         frame = await self._frames.load(step.frame)
-        composed = await self._composer.messages(step.append, frame=frame, small_model=False)
+        composed = await self._composer.messages(
+            step.append, frame=frame, small_model=False, reads=READ_ON in offers_of(frame, None)
+        )
         return await self._transcripts.append(step.head, composed)
 
     async def turn(
@@ -127,7 +129,9 @@ class CallModel:
             target = _target(step, frame, system)
             # A new chain beside the old one. The old stays, so that the next model or a fork can
             # have it whole.
-            before = await self._transcripts.append(None, compact(messages, target=target))
+            reads = READ_ON in offers_of(frame, step.on_offer)
+            shorter = compact(messages, target=target, reads=reads)
+            before = await self._transcripts.append(None, shorter)
             # From memory alone, which holds the conversations in progress.
             self._transcripts.forget(longer)
             messages = await self._transcripts.load(before.hash)
@@ -182,7 +186,10 @@ class CallModel:
 
     async def _append(self, step: ModelCallRequest, *, frame: Frame) -> TranscriptRef:
         composed = await self._composer.messages(
-            step.append, frame=frame, small_model=frame.cards[step.model].small
+            step.append,
+            frame=frame,
+            small_model=frame.cards[step.model].small,
+            reads=READ_ON in offers_of(frame, step.on_offer),
         )
         if composed or step.head is None:
             return await self._transcripts.append(step.head, composed)

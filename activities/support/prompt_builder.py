@@ -199,15 +199,16 @@ class PromptBuilder:
         self._roles = RolePrompts(blobs)
 
     async def messages(
-        self, entries: Sequence[Entry], *, frame: Frame, small_model: bool
+        self, entries: Sequence[Entry], *, frame: Frame, small_model: bool, reads: bool
     ) -> list[Message]:
+        """The messages; with `reads` who gets them has `artifact.read`."""
         composed: list[Message] = []
         for entry in entries:
             match entry:
                 case SayEntry():
                     composed.append(await self._say(entry))
                 case ResultsEntry():
-                    blocks = [await self._result(result) for result in entry.results]
+                    blocks = [await self._result(one, reads=reads) for one in entry.results]
                     composed.append(Message(role="user", blocks=tuple(blocks)))
                 case RefineEntry() | PlanEntry() | JudgeEntry() | StageEntry() | GoalEntry():
                     told = await self._task(entry, frame=frame, small_model=small_model)
@@ -252,13 +253,13 @@ class PromptBuilder:
                 raise
             return entry.text or LOST_TEXT
 
-    async def _result(self, entry: ToolResultEntry) -> ToolResultBlock:
+    async def _result(self, entry: ToolResultEntry, *, reads: bool) -> ToolResultBlock:
         text = ""
         if entry.ref is not None:
             whole = await self._blobs.get_text(entry.ref.hash)
             # A long result is cut here, with a reference: the model can read on with a tool, and
             # the whole stays out of every later prompt.
-            text = excerpt(whole, reference=entry.ref.hash)
+            text = excerpt(whole, reference=entry.ref.hash, reads=reads)
         shown = "\n".join(part for part in (entry.note, text) if part)
         return ToolResultBlock(
             type="tool_result",

@@ -18,6 +18,8 @@ AccessClass = Literal["read", "write", "execute", "network", "person"]
 AccessLevel = Literal["full", "readonly-shell", "readonly", "minimal"]
 
 DEFAULT_TIMEOUT_S = 30.0
+# The tool that reads on in what is shown in part.
+READ_ON = "artifact.read"
 EXCERPT_CHARACTERS = 8_000
 BRIEF_CHARACTERS = 48  # it travels in the history of each call
 OUTPUT_CAP_BYTES = 50 * 1024
@@ -186,16 +188,18 @@ class CheckCallReport(ActivityMessage):
     left_out: int = 0
 
 
-def excerpt(text: str, *, reference: str) -> str:
-    """The first and last part of a long text, saying what was left out and how to read on."""
+def excerpt(text: str, *, reference: str, reads: bool = True) -> str:
+    """The first and last part of a long text, saying what was left out.
+
+    With `reads` the model has `artifact.read`, and is told how to read on.
+    """
     if len(text) <= EXCERPT_CHARACTERS:
         return text
     head, tail = text[: EXCERPT_CHARACTERS * 3 // 4], text[-(EXCERPT_CHARACTERS // 4) :]
     left_out = len(text) - len(head) - len(tail)
-    return (
-        f"{head}\n[… {left_out} of {len(text)} characters left out; "
-        f'read on with artifact.read {{"ref": "{reference}", "offset": {len(head)}}} …]\n{tail}'
-    )
+    call = f'{READ_ON} {{"ref": "{reference}", "offset": {len(head)}}}'
+    where = f"; read on with {call}" if reads else ""
+    return f"{head}\n[… {left_out} of {len(text)} characters left out{where} …]\n{tail}"
 
 
 def in_brief(text: str) -> str:

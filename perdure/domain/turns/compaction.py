@@ -20,6 +20,7 @@ from perdure.domain.llm.transcript import (
     block_tokens,
     message_tokens,
 )
+from perdure.domain.tools.definitions import READ_ON
 
 HEADING = "[Summary of {count} earlier messages, the oldest first]"
 _HEADING = re.compile(r"\[Summary of ([0-9]{1,9}) earlier messages, the oldest first\]")
@@ -126,18 +127,21 @@ def target_tokens(*, window: int, fixed: int, factor: float) -> int:
     return max(LEAST_TARGET_TOKENS, round(room * TARGET_SHARE))
 
 
-def compact(messages: Sequence[Message], *, target: int) -> list[Message]:
+def compact(messages: Sequence[Message], *, target: int, reads: bool = True) -> list[Message]:
     """A list of at most `target` tokens that says the same to a model, oldest details left out.
 
-    Only what may not be touched (pinned messages, the task, the newest words) can be longer.
+    Only what may not be touched (pinned messages, the task, the newest words) can be longer. With
+    `reads` the model has `artifact.read`, and is told how to read what was left out.
     """
     before = _total(messages)
     limit = target if before > target else round(before * UNDERRATED_SHARE)
     protected = min(PROTECTED_RESULT_TOKENS, limit // 2)
-    shortened = _placeholders(messages, limit=limit, protected=protected)
+    shortened = _placeholders(messages, limit=limit, protected=protected, reads=reads)
     shorter = _summarized(shortened, limit=limit)
     # Even the newest result goes where nothing else makes the prompt fit.
-    return shorter if _total(shorter) <= limit else _placeholders(shorter, limit=limit, protected=0)
+    if _total(shorter) <= limit:
+        return shorter
+    return _placeholders(shorter, limit=limit, protected=0, reads=reads)
 
 
 def _reserve(window: int) -> int:
@@ -153,7 +157,9 @@ def _size(message: Message) -> int:
     return message_tokens(message).likely
 
 
-def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) -> list[Message]:
+def _placeholders(
+    messages: Sequence[Message], *, limit: int, protected: int, reads: bool
+) -> list[Message]:
     """The oldest results left out, one after the other, until the rest is within `limit`."""
     kept, total = list(messages), _total(messages)
     for index in range(_first_protected(messages, protected)):
@@ -162,7 +168,7 @@ def _placeholders(messages: Sequence[Message], *, limit: int, protected: int) ->
         if kept[index].pinned:
             continue
         blocks = tuple(
-            _placeholder(block) if isinstance(block, ToolResultBlock) else block
+            _placeholder(block, reads=reads) if isinstance(block, ToolResultBlock) else block
             for block in kept[index].blocks
         )
         total -= _size(kept[index])
@@ -187,8 +193,9 @@ def _first_protected(messages: Sequence[Message], protected: int) -> int:
     return first
 
 
-def _placeholder(block: ToolResultBlock) -> ToolResultBlock:
-    where = f'; read it with artifact.read {{"ref": "{block.ref.hash}"}}' if block.ref else ""
+def _placeholder(block: ToolResultBlock, *, reads: bool) -> ToolResultBlock:
+    stored = block.ref if reads else None
+    where = f'; read it with {READ_ON} {{"ref": "{stored.hash}"}}' if stored else ""
     told = "".join(f", {one.described}" for one in block.attachments)
     if told:
         where = "; read it again to see it"

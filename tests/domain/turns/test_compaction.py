@@ -59,6 +59,12 @@ def test_oldest_results_become_placeholders_and_the_newest_stay():
     assert target * 0.6 < tokens(kept) <= target
 
 
+def test_who_cannot_read_on_is_not_told_to():
+    messages = [TASK, *(message for number in range(10) for message in turn(number, 8_000))]
+    texts = result_texts(compact(messages, target=tokens(messages) // 2, reads=False))
+    assert texts[0].endswith("characters, left out]")
+
+
 def test_where_that_is_not_enough_the_oldest_turns_become_a_summary():
     messages = [TASK, *(assistant_text(f"{number} " + "word " * 500) for number in range(20))]
     kept = compact(messages, target=6_000)
