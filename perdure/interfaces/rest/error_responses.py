@@ -57,6 +57,7 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (r"perdure schedule list", f"GET {SCHEDULES}"),
     (rf"perdure schedule delete {_RUN}", f"DELETE {SCHEDULES}/{{run}}"),
     (r"perdure schedule create [^`]*--replace", f"POST {SCHEDULES} with replace true"),
+    (r"perdure schedule create [^`]*", f"POST {SCHEDULES}"),
     (r'perdure loops start (?P<name>[\w-]+) "[^"]*"', f"POST {LOOPS} with kind roles"),
     (r'perdure run "[^"]*"', f"POST {LOOPS}"),
     (r"perdure run", f"POST {LOOPS}"),
