@@ -225,8 +225,8 @@ class Forgotten:
         del before
         return 0
 
-    async def runs(self) -> list[str]:
-        return []
+    async def runs(self) -> dict[str, datetime]:
+        return {}
 
     async def release(self, *, run: str) -> None:
         """Nothing is left of it."""
