@@ -11,11 +11,12 @@ from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.run.notices import MOST_ATTEMPTS, Notice, failed, new_notice
 from perdure.operations.doctor_notices import notices
 
-NOW = utc_now()
+# Ahead of the check, however long the other tests take before it.
+NOW = utc_now() + timedelta(days=1)
 WAITING = new_notice({"run": "r1", "gate": "g1", "reminder": 0}, now=NOW)
 FAILED = failed(WAITING.model_copy(update={"attempts": 3}), "It answered 500.", now=NOW)
 DEAD = failed(WAITING.model_copy(update={"attempts": MOST_ATTEMPTS}), "It answered 500.", now=NOW)
-LATE = WAITING.model_copy(update={"due_at": NOW - timedelta(hours=2)})
+LATE = WAITING.model_copy(update={"due_at": NOW - timedelta(days=2)})
 NEWER = new_notice({"run": "r2", "gate": "g1", "reminder": 0}, now=NOW + timedelta(seconds=1))
 
 
