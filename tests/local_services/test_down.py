@@ -18,13 +18,14 @@ from perdure.local_services.state import PartState
 from tests.local_services.support import GONE, python, write
 
 MakeSettings = Callable[..., Settings]
-# Says that it drains, and ends a moment after it was asked to.
+# Says that it drains, and ends a moment after it was asked to. Not by `print`: a signal may come
+# while the first one is still at work, and a second one inside it fails.
 DRAINS = (
-    "import signal, sys, time\n"
-    "def drain(*_): time.sleep(0.5); print('drained', flush=True); sys.exit()\n"
+    "import os, signal, time\n"
+    "def drain(*_): time.sleep(0.5); os.write(1, b'drained\\n'); os._exit(0)\n"
     "signal.signal(signal.SIGTERM, drain)\n"
-    "print('up', flush=True)\n"
-    "signal.pause()\n"
+    "os.write(1, b'up\\n')\n"
+    "while True: signal.pause()\n"
 )
 
 
