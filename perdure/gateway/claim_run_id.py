@@ -187,8 +187,7 @@ def checked_id(run: str) -> str:
     Raises:
         InvalidInput: it is too long or reserved, or has characters that are not allowed.
     """
-    # At the beginning, `@` marks `@last` and the like, and `-` an option.
-    if not is_usable_id(run) or run.startswith(("@", "-")):
+    if not is_usable_id(run):
         raise InvalidInput(
             f"The run id {run[:200]!r} is not usable.",
             cure=f"Use up to {LONGEST_ID} letters, digits and any of - _ . : @ + =, with a letter "

@@ -64,7 +64,8 @@ LONGEST_RUN_ID = 1_000
 """The most that the server takes for any workflow id; each level of a tree makes ids longer."""
 # Colons are allowed because Temporal's schedules append the time to ids.
 _ID_CHARACTERS = "A-Za-z0-9._:@+=-"
-_USABLE_ID = re.compile(rf"(?=.*[A-Za-z0-9])[{_ID_CHARACTERS}]{{1,{LONGEST_ID}}}")
+# At the beginning, `@` marks `@last` and the like, and `-` an option.
+_USABLE_ID = re.compile(rf"(?![@-])(?=.*[A-Za-z0-9])[{_ID_CHARACTERS}]{{1,{LONGEST_ID}}}")
 RUN_ID = re.compile(rf"[{_ID_CHARACTERS}]{{1,{LONGEST_RUN_ID}}}")
 """What the id of a run anywhere in a tree looks like, or the beginning of one."""
 _UNUSABLE = re.compile(rf"[^{_ID_CHARACTERS}]")
@@ -227,7 +228,7 @@ def _quoted(namespace: str) -> str:
 
 
 def is_usable_id(run: str) -> bool:
-    """Whether a run can have this id: URLs and names of files have to hold it."""
+    """Whether a run can have this id: URLs, names of files and commands have to hold it."""
     return _USABLE_ID.fullmatch(run) is not None
 
 
@@ -245,6 +246,7 @@ def usable_id(above: str, suffix: str) -> str:
 
     Args:
         above: any text.
-        suffix: what tells this id from others; it is kept, and must be usable itself.
+        suffix: what tells this id from others; it is kept, and must be usable after its hyphens.
     """
-    return _UNUSABLE.sub("-", above)[: LONGEST_ID - len(suffix)] + suffix
+    made = _UNUSABLE.sub("-", above)[: LONGEST_ID - len(suffix)] + suffix
+    return made.lstrip("@-")
