@@ -1,5 +1,6 @@
 """Fixtures for tests that need a whole installation: `server`, `site` (with a worker), `bare`."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -25,6 +26,7 @@ STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
 GROUP = "xdist_group"
 SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.
+CLEARED_S = 60  # the most that a test may take to end what it started
 PATIENT, PATIENCE_S = ("long", "slow", "browser", "model"), int(os.environ.get("PATIENCE_S", 900))
 
 
@@ -107,6 +109,29 @@ def pytest_runtest_makereport(
         report = pytest.TestReport.from_item_and_call(item, call)
         report.outcome, report.longrepr = "failed", "".join(traceback.format_exception(shown))
         return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """End a test where it fails: one that its time limit stops would go on beside all later ones.
+
+    The limit is raised in the loop, which knows nothing of it, and all tests have the same loop.
+    """
+    try:
+        return (yield)
+    except BaseException:
+        if pyfuncitem.get_closest_marker("asyncio"):
+            loop = asyncio.get_event_loop()
+            left = {one for one in asyncio.all_tasks(loop) if _is_test(one, pyfuncitem)}
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.wait(left, timeout=CLEARED_S))
+        raise
+
+
+def _is_test(task: asyncio.Task[object], item: pytest.Function) -> bool:
+    return getattr(task.get_coro(), "__qualname__", None) == item.function.__qualname__
 
 
 @pytest.hookimpl(wrapper=True)

@@ -59,6 +59,22 @@ def test_that_fails():
 def test_after_it():
     pass
 """
+LIMITED = """
+import asyncio, pytest
+
+cleared = []
+
+@pytest.mark.timeout(1)
+async def test_that_lasts():
+    try:
+        await asyncio.sleep(600)
+    finally:
+        cleared.append("what it started")
+
+async def test_after_it():
+    assert cleared == ["what it started"]
+    assert len(asyncio.all_tasks()) == 1
+"""
 UNSHOWN = """
 import pytest
 
@@ -76,10 +92,10 @@ def run_apart(folder: Path, at_once: str, text: str, plugin: str = "") -> subpro
     (folder / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
     (folder / "test_apart.py").write_text(text)
     (folder / "plugin_apart.py").write_text(plugin)
-    words = ["-m", "pytest", "-n", at_once, "-p", "plugin_apart", "--rootdir", str(folder)]
+    words = ["-m", "pytest", "-n", at_once, "-p", "plugin_apart", "-p", "no:randomly"]
     places = f"{ROOT / 'tests/support'}{os.pathsep}{folder}"
     return subprocess.Popen(
-        [sys.executable, "-P", *words],
+        [sys.executable, "-P", *words, "--rootdir", str(folder)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": places},
         stdout=subprocess.PIPE,
@@ -113,3 +129,13 @@ def test_a_failure_that_cannot_be_shown_ends_no_other_test(tmp_path: Path, at_on
         told, _ = process.communicate()
     assert "1 failed, 1 passed" in told, told
     assert "why it failed" in told
+
+
+@pytest.mark.long
+def test_a_test_that_its_limit_ends_does_not_go_on(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_test_loop_scope = session\n"
+    )
+    with run_apart(tmp_path, "0", LIMITED) as process:
+        told, _ = process.communicate()
+    assert "1 failed, 1 passed" in told, told
