@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import httpx2
 from playwright.async_api import Page
 from rest import Rest
+from web_ui import patient
 
 from perdure.domain.installation.access import Scope
 from perdure.interfaces.web.cookies import cookie_name
@@ -72,6 +73,7 @@ async def unfold(page: Page) -> None:
 
 async def signed_in(page: Page, rest: Rest, *scopes: Scope) -> Page:
     """Sign in with a token of these scopes (all, if none is named), as a person does."""
+    patient(page)
     await page.goto(f"{rest.url}/runs")
     await page.fill("#token", await rest.token(*(scopes or ("admin",))))
     await page.press("#token", "Enter")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from playwright.async_api import Locator, Page, TimeoutError, async_playwright, expect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS = 30_000
+WAIT_MS = 300_000
 PRESSES = 10
 PRESS_MS = 2_000
 # Without a sandbox: containers and root have no user namespaces, and only our own server is opened.
@@ -158,17 +158,22 @@ class WebUI:
         await self.page.goto(f"{self.url}/namespaces/default{path}", wait_until="domcontentloaded")
 
 
+def patient(page: Page) -> None:
+    """Let what is done in a tab, and all expectations, wait as long as a busy machine needs."""
+    expect.set_options(timeout=WAIT_MS)
+    page.set_default_timeout(WAIT_MS)
+
+
 @asynccontextmanager
 async def web_ui(url: str, *, width: int = 1280, height: int = 800) -> AsyncGenerator[WebUI]:
     """A headless browser with one tab."""
-    expect.set_options(timeout=WAIT_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=find_browser(), args=list(ARGUMENTS)
         )
         try:
             page = await browser.new_page(viewport={"width": width, "height": height})
-            page.set_default_timeout(WAIT_MS)
+            patient(page)
             yield WebUI(page, url)
         finally:
             await browser.close()
