@@ -32,7 +32,7 @@ async def _approve_by_command(made: Ground, run: str) -> None:
         asked[:] = [gate.name for gate in (await made.site.status(run)).gates]
         return bool(asked)
 
-    await eventually(waits, seconds=60)
+    await eventually(waits)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "perdure", "answer", f"{run}:{asked[0]}", "approve",
         env={
@@ -52,7 +52,7 @@ async def _paused_at_rest(made: Ground, run: str) -> None:
         status = await made.site.status(run)
         return status.lifecycle == "paused" and status.step is None
 
-    await eventually(at_rest, seconds=60)
+    await eventually(at_rest)
 
 
 async def _undisturbed(folder: Path, address: str) -> tuple[Ground, RunResult]:

@@ -130,7 +130,7 @@ async def test_r09_thousands_of_pauses_overflow_nothing(served: Ground) -> None:
     async def at_rest() -> bool:
         return (await served.site.status(run)).lifecycle == "waiting"
 
-    await eventually(at_rest, seconds=60)
+    await eventually(at_rest)
     status = await served.site.status(run)
     assert status.refused == (), "each was allowed, so each came once and in its order"
     assert [one.id for one in status.gates] == [gate.id]

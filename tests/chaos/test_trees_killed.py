@@ -71,9 +71,7 @@ async def test_a_deep_tree_survives_kills_and_its_books_agree(
             for _ in range(KILLS):
                 before = len(made.provider.lines())
                 wanted = before + chance.randrange(2, 6)
-                await eventually(
-                    lambda wanted=wanted: len(made.provider.lines()) >= wanted, seconds=90
-                )
+                await eventually(lambda wanted=wanted: len(made.provider.lines()) >= wanted)
                 await process.kill()
                 await process.start()
             victim = await _victim(made, run)
@@ -119,7 +117,7 @@ async def _victim(made: Ground, run: str) -> str:
         found[:] = [row.run for row in rows if row.state == "started" and VICTIM in row.run]
         return bool(found)
 
-    await eventually(calling, seconds=120)
+    await eventually(calling)
     return found[0]
 
 

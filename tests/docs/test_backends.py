@@ -152,7 +152,7 @@ async def _asked(visitor: httpx2.AsyncClient, run: str) -> str:
     async def open_question() -> bool:
         return "<form" in (await visitor.get(f"/texts/{run}/questions")).text
 
-    await eventually(open_question, seconds=60)
+    await eventually(open_question)
     return (await visitor.get(f"/texts/{run}/questions")).text
 
 

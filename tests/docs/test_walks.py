@@ -17,7 +17,6 @@ from tests.docs.test_blocks import FENCE, PAGES, ROOT
 Scene = Callable[[Newcomer], Awaitable[object]]
 LONG = pytest.mark.long
 SLOW = pytest.mark.slow
-PATIENCE = pytest.mark.timeout(600)
 
 BOTTLE = next(
     text for _, text in FENCE.findall((ROOT / "README.md").read_text("utf-8")) if "bottle" in text
@@ -182,7 +181,6 @@ async def a_store_of_objects(one: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_the_command_line(owner: Newcomer) -> None:
     told = await walk(
         owner,
@@ -211,7 +209,6 @@ async def test_the_command_line(owner: Newcomer) -> None:
 
 @pytest.mark.slow
 @LONG
-@PATIENCE
 async def test_the_inbox_of_the_readme(owner: Newcomer) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = [block for block in FENCE.findall(text) if "perdure gates" in block[1]]
@@ -239,7 +236,6 @@ async def its_name(one: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_an_experiment(owner: Newcomer) -> None:
     told = await walk(
         owner,
@@ -268,7 +264,6 @@ async def plugins(one: Newcomer) -> None:
 
 @pytest.mark.slow
 @LONG
-@PATIENCE
 async def test_plugins(owner: Newcomer) -> None:
     told = await walk(owner, page("extending.md"), {"perdure run task.yaml": plugins})
     assert "quality met" in next(iter(told.values()))
@@ -276,7 +271,6 @@ async def test_plugins(owner: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_tools_that_workers_wrote(owner: Newcomer) -> None:
     told = await walk(owner, page("made-tools.md"), {"perdure tools  ": work_of_a_team})
     listed, shown, approved = told.values()
@@ -289,7 +283,6 @@ async def a_project_of_before(one: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_projects(owner: Newcomer) -> None:
     told = await walk(owner, page("tools.md"), {"perdure loops start harness": a_project_of_before})
     assert "No projects." in told["perdure projects"]
@@ -304,7 +297,6 @@ async def runs_of_a_customer(one: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_keep_and_erase(owner: Newcomer) -> None:
     told = await walk(owner, page("retention.md"), {"perdure erase RUN": runs_of_a_customer})
     shown, erased, none_left, labelled, resumed = list(told.values())[-5:]
@@ -320,7 +312,6 @@ async def news(one: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_schedules(owner: Newcomer) -> None:
     told = await walk(owner, page("schedules.md"), {"perdure schedule create news": news})
     shown = list(told.values())
@@ -330,7 +321,6 @@ async def test_schedules(owner: Newcomer) -> None:
 
 
 @SLOW
-@PATIENCE
 async def test_a_worker_with_rates(owner: Newcomer) -> None:
     await owner.shell("perdure up --detach && perdure run bottle.yaml")
     told = await walk(owner, page("operations.md"), endless={"perdure worker": "worker_polls"})

@@ -90,7 +90,7 @@ async def test_a_run_that_its_namespace_has_lost_goes_on_in_another(
         async def forgotten() -> bool:
             return await drill.site.gateway._parts.server.look(run) is None
 
-        await eventually(forgotten, seconds=60)
+        await eventually(forgotten)
         drill.provider.open("held")
         await abroad.gateway.verb(run, Retry())
         assert (await abroad.gateway.result(run)).outcome == "accepted"
@@ -102,7 +102,7 @@ async def asks(site: Installation, run: str) -> None:
     async def asked() -> bool:
         return bool((await site.status(run)).gates)
 
-    await eventually(asked, seconds=60)
+    await eventually(asked)
 
 
 async def test_a_collection_spares_what_runs_of_another_namespace_need(

@@ -82,7 +82,7 @@ async def test_a_run_whose_attribute_got_another_type_says_what_makes_it_go_on(
         async def troubled() -> bool:
             return "PerdureScore" in ((await site.status(run)).trouble or "")
 
-        await eventually(troubled, seconds=90)
+        await eventually(troubled)
         told = (await site.status(run)).trouble
         assert told is not None
         assert "the run is not lost" in told

@@ -52,7 +52,7 @@ async def _without_the_codec(site: Installation, run: str) -> None:
     async def waits() -> bool:
         return (await site.status(run)).lifecycle == "waiting"
 
-    await eventually(waits, seconds=60)
+    await eventually(waits)
     status = await site.status(run)
     assert (status.source, status.goal) == ("store", "Paint it.")
     assert "encoded as upside" in (status.explanation or "")
@@ -61,7 +61,7 @@ async def _without_the_codec(site: Installation, run: str) -> None:
     async def listed() -> bool:
         return run in (await site.gateway.gates()).unread
 
-    await eventually(listed, seconds=60)
+    await eventually(listed)
     assert "encoded as upside" in (await site.gateway.gates()).reasons[run]
     assert "encoded as upside" in (await open_gates(site.gateway, run)).reasons[run]
     async with served(site) as rest, visitor(rest, await rest.token("admin")) as person:

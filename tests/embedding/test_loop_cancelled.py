@@ -116,7 +116,7 @@ async def drafted(site: Installation, handle: WorkflowHandle[Any, Any]) -> str:
     async def asked() -> bool:
         return await site.replies_taken(run) >= 2
 
-    await eventually(asked, seconds=120)
+    await eventually(asked)
     return run
 
 

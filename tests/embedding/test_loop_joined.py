@@ -98,7 +98,7 @@ async def drafted(site: Installation, run: str) -> None:
     async def asked() -> bool:
         return await site.replies_taken(run) >= 2
 
-    await eventually(asked, seconds=120)
+    await eventually(asked)
 
 
 SECOND: dict[str, tuple[str, Callable[[str], bool]]] = {
@@ -149,7 +149,7 @@ async def test_a_failed_loop_is_retried_beside_the_workflow_that_awaited_it(
             except NotFound:
                 return False
 
-        await eventually(begun, seconds=60)
+        await eventually(begun)
         assert (await bare.gateway.result(run)).outcome == "failed"
         await bare.gateway.verb(run, Retry(by="t"))
         await handle.signal(Joining.now)
@@ -169,7 +169,7 @@ async def test_a_cancelled_wait_leaves_the_loop_that_it_did_not_start(bare: Inst
             events = (await now.fetch_history()).events
             return any(one.HasField("timer_started_event_attributes") for one in events)
 
-        await eventually(waits, seconds=60)
+        await eventually(waits)
         await now.cancel()
         with pytest.raises(WorkflowFailureError):
             await now.result()

@@ -321,7 +321,7 @@ async def test_a_run_survives_kills_of_the_foreign_worker(
     run = await client.start_workflow("OrderWorkflow", order, id=queue, task_queue=queue)
     for calls in (1, 2):
         process = await _process(bare, queue)
-        await eventually(partial(_asked, bare, f"mail-{queue}", calls), seconds=60)
+        await eventually(partial(_asked, bare, f"mail-{queue}", calls))
         process.kill()
         await process.wait()
     process = await _process(bare, queue)

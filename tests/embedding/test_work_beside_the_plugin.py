@@ -255,7 +255,7 @@ async def test_a_versioned_worker_awaits_loops(
         client, task_queue=queue, workflows=[Awaiting],
         deployment_config=_versioned(default, queue),
     ):  # fmt: skip
-        await eventually(current, seconds=60)
+        await eventually(current)
         assert await client.execute_workflow(
             Awaiting.run, model, id=queue, task_queue=queue
         ) == "Hi."  # fmt: skip

@@ -38,7 +38,7 @@ async def test_a_process_that_no_longer_polls_ends(
     process = WorkerProcess(bare, more)
     try:
         await process.start(may_die=True)
-        await eventually(lambda: process.code is not None, seconds=60)
+        await eventually(lambda: process.code is not None)
         assert process.code == ServiceUnavailable.exit_code
     finally:
         await process.end()

@@ -171,12 +171,12 @@ async def test_a_loop_is_a_child_beside_packages_of_their_own(
     order = await client.start_workflow("OrderWorkflow", task, id="order-1", task_queue=QUEUE)
     for calls in (1, 2):
         worker = await _worker(bare, python, project)
-        await eventually(partial(_asked, bare, calls), seconds=60)
+        await eventually(partial(_asked, bare, calls))
         worker.kill()
         await worker.wait()
     worker = await _worker(bare, python, project)
     try:
-        gate = str(await eventually(partial(_gate, client), seconds=90))
+        gate = str(await eventually(partial(_gate, client)))
         environment = {**os.environ, "TEMPORAL_ADDRESS": bare.address}
         node = await asyncio.create_subprocess_exec("node", answer, CHILD, gate, env=environment)
         assert await node.wait() == 0

@@ -71,7 +71,7 @@ class Lab:
 
     async def ended(self, id: str) -> ExperimentStatus:
         """Wait for the end."""
-        await eventually(lambda: self._has_ended(id), seconds=180)
+        await eventually(lambda: self._has_ended(id))
         return await self.experiments.status(id)
 
     async def _has_ended(self, id: str) -> bool:

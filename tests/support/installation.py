@@ -184,7 +184,7 @@ class WorkerProcess:
                 stdout=log,
                 stderr=log,
             )  # fmt: skip
-        await eventually(lambda: ready.exists() or self._ended, seconds=90)
+        await eventually(lambda: ready.exists() or self._ended)
         if self._ended and not may_die:
             text = (self._installation.home / "worker.log").read_text()
             raise AssertionError(f"the worker ended:\n{text[-3000:]}")

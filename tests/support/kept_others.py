@@ -42,7 +42,7 @@ async def experiment(site: Installation, name: str) -> WorkflowHistory:
     async def ended() -> bool:
         return not (await experiments.status(name)).open
 
-    await eventually(ended, seconds=180)
+    await eventually(ended)
     return await site.client.get_workflow_handle(name).fetch_history()
 
 

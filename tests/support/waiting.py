@@ -3,7 +3,7 @@
 import asyncio
 
 
-async def eventually(condition, *, seconds: float = 60.0, every: float = 0.02) -> None:
+async def eventually(condition, *, seconds: float = 300.0, every: float = 0.02) -> None:
     """Wait until `condition` (plain or async) gives something, and return it; fail when late."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

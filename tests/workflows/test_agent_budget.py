@@ -282,7 +282,7 @@ async def test_a_call_in_flight_holds_its_reservation(probe: Installation) -> No
     async def reserved() -> bool:
         return (await probe.status(run)).budget.reserved_tokens > 0
 
-    await eventually(reserved, seconds=60)
+    await eventually(reserved)
     await probe.gateway.result(run)
     assert (await probe.status(run)).budget.reserved_tokens == 0
 

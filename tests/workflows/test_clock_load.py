@@ -60,7 +60,7 @@ async def test_a_collection_that_no_worker_takes_or_that_fails_is_told(
         async def unfetched() -> bool:
             return (await collections.outcome()).unfetched
 
-        await eventually(unfetched, seconds=60)
+        await eventually(unfetched)
         recent = (await bare.client.get_schedule_handle(stands.id).describe()).info.recent_actions
         await bare.client.get_workflow_handle(recent[-1].action.workflow_id).terminate()  # type: ignore[union-attr]
 

@@ -50,7 +50,7 @@ async def test_a_paused_run_lives_through_a_flood_and_remembers(
         described = await handle.describe()
         return described.run_id != described.raw_description.workflow_execution_info.first_run_id
 
-    await eventually(rolled, seconds=60)
+    await eventually(rolled)
     assert (await told(site, run)).lifecycle == "paused"
     again = await site.gateway.verb(run, AddInput(text="once", request_id="same"))
     assert again.note == "had its effect"
@@ -75,7 +75,7 @@ async def test_a_gate_keeps_its_id_over_a_roll(rolling: Installation, holding: H
     async def rolled() -> bool:
         return (await handle.describe()).run_id != first
 
-    await eventually(rolled, seconds=60)
+    await eventually(rolled)
     assert [open_.id for open_ in (await told(site, run)).gates] == [gate.id]
     await site.gateway.verb(run, Answer(gate=gate.id, choice="continue", by="me"))
     assert (await site.gateway.result(run)).outcome == "accepted"

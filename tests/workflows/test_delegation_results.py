@@ -131,7 +131,7 @@ async def test_a_manager_that_waits_for_money_decides_once(rolling: Installation
     async def rolled() -> bool:
         return (await handle.describe()).run_id != first
 
-    await eventually(rolled, seconds=60)
+    await eventually(rolled)
     await rolling.gateway.verb(run, Amend(budget={"tokens": 200_000}, by="ada"))
     await rolling.gateway.verb(run, Answer(gate=gate.id, choice="raise", by="ada"))
     result = await rolling.gateway.result(run)

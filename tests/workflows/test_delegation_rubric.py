@@ -282,7 +282,7 @@ async def test_a_question_to_a_person_outlasts_the_execution(
         async def rolled() -> bool:
             return (await handle.describe()).run_id != first
 
-        await eventually(rolled, seconds=60)
+        await eventually(rolled)
         assert gate is not None
         await rolling.gateway.verb(run, Answer(gate=gate.id, text="taste: 1", by="ada"))
         result = await rolling.gateway.result(run)

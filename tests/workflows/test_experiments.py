@@ -285,7 +285,7 @@ async def test_a_worker_that_is_killed_twice_changes_nothing(bare: Installation)
         script = better_each_time(delay_s=0.05)
         id = await lab.start("exp-kill", *"abcdefgh", parallel=4, script=script)
         for ended in (4, 12):
-            await eventually(lambda least=ended: _as_many(lab, id, least), seconds=120)
+            await eventually(lambda least=ended: _as_many(lab, id, least))
             await worker.kill()
             await worker.start()
         assert (await lab.ended(id)).reason == "completed"

@@ -303,7 +303,7 @@ async def test_a_question_about_a_tool_outlasts_execution_and_worker(
             async def rolled() -> bool:
                 return (await handle.describe()).run_id != first
 
-            await eventually(rolled, seconds=60)
+            await eventually(rolled)
         async with site.worker():
             again = await gate_of(site, run)
             assert again is not None

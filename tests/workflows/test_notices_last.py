@@ -39,7 +39,7 @@ async def test_a_notice_outlives_its_worker(
                 return [one.state for one in await notices.notices()] == ["delivered"]
 
             # Where the worker died between its call and its note, the lease has to end first.
-            await eventually(delivered, seconds=120)
+            await eventually(delivered)
             assert len({headers["idempotency-key"] for _, headers, _ in receiver.came}) == 1
             assert json.loads(receiver.came[-1][2])["run"] == run
             # A person may have it sent once more, whatever became of it.

@@ -260,7 +260,7 @@ async def test_the_clock_starts_it(site: Installation) -> None:
     async def came() -> bool:
         return bool((await schedules(site).status(wanted.name)).starts)
 
-    await eventually(came, seconds=150)
+    await eventually(came)
     stands = await schedules(site).status(wanted.name)
     await schedules(site).delete(wanted.name)
     assert stands.starts[0].run.startswith(wanted.name)

@@ -60,7 +60,7 @@ async def test_each_request_under_way_is_told_of_the_end(caplog: pytest.LogCaptu
         async with many(await ready, {}) as client:
             asking = [asyncio.create_task(client.get("/")) for _ in range(MANY - 10)]
             streams = [asyncio.create_task(client.get("/stream")) for _ in range(10)]
-            await eventually(lambda: app.at_work == MANY, seconds=60)
+            await eventually(lambda: app.at_work == MANY)
             stop.set()
             await serving
             for answer in await asyncio.gather(*asking):
@@ -117,7 +117,7 @@ async def test_the_process_ends_with_many_requests_under_way(tmp_path: Path) -> 
                 stderr=output,
             )
         try:
-            served = await eventually(lambda: SERVING.search(log.read_text()), seconds=120)
+            served = await eventually(lambda: SERVING.search(log.read_text()))
             assert served is not None
             async with many(served[0], {"authorization": f"Bearer {made.text}"}) as client:
                 asking = [asyncio.create_task(client.get("/api/v1/gates")) for _ in range(MANY)]

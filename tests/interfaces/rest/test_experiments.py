@@ -41,7 +41,7 @@ async def ended(rest: Rest, id: str) -> dict[str, JsonValue]:
         found.update((await rest.client.get(f"{EXPERIMENTS}/{id}")).json())
         return found["state"] == "ended"
 
-    await eventually(over, seconds=90)
+    await eventually(over)
     return found
 
 

@@ -131,7 +131,7 @@ async def test_an_experiment_is_looked_over_then_started_once(rest: Rest, person
         assert answer.status_code == 303, answer.text
         assert answer.headers["location"] == f"/experiments/{found[1]}"
     assert await ids(rest) == [found[1]]
-    await eventually(lambda: ended(rest, found[1]), seconds=90)
+    await eventually(lambda: ended(rest, found[1]))
     # Further inputs count once, however often the form is sent.
     more = {"inputs": "product\nwood", "after": "2"}
     added = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
@@ -139,7 +139,7 @@ async def test_an_experiment_is_looked_over_then_started_once(rest: Rest, person
     again = await person.send(f"/experiments/{found[1]}/inputs", more, key=key)
     assert again.status_code == 409
     assert "wood</textarea>" in again.text
-    await eventually(lambda: ended(rest, found[1]), seconds=90)
+    await eventually(lambda: ended(rest, found[1]))
     assert "12 of 12 trials" in await person.see(f"/experiments/{found[1]}")
 
 

@@ -38,7 +38,7 @@ async def waiting(rest: Rest, *runs: str) -> None:
         found = (await rest.client.get("/api/v1/gates", params={"limit": 100})).json()
         return set(runs) <= {one["run"] for one in found["items"]}
 
-    await eventually(listed, seconds=60)
+    await eventually(listed)
 
 
 def values(page: str, runs: tuple[str, ...]) -> list[str]:

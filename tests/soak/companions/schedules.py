@@ -20,13 +20,12 @@ from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.schedules import Schedules as Gateway
 from tests.soak.books import Books
 from tests.soak.companions.companion import Around
-from tests.soak.patience import patiently
+from tests.soak.patience import PATIENCE_S, patiently
 
 FIRST_NUMBER = 60_000
 LOOK_S = 3.0
 # A server that was away makes up for starts when it is back, up to a moment after that.
 UNSURE_S = 20.0
-SETTLED_S = 240.0
 MONTH = MonthlyBudget(tokens=1_000_000_000)
 
 
@@ -121,7 +120,7 @@ class Schedules:
             for one in self._all:
                 if one.active[-1][1] == math.inf:
                     await self._hold(one)
-            async with asyncio.timeout(SETTLED_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while not all([await self._rests(one) for one in self._all]):
                     await asyncio.sleep(LOOK_S)
         finally:

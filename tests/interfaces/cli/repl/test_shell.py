@@ -272,7 +272,7 @@ async def test_on_a_real_terminal(bare: RealSite, environment: dict[str, str]) -
         return text.encode() in seen
 
     async def wait_for(text: str) -> None:
-        await eventually(lambda: shows(text), seconds=90.0)
+        await eventually(lambda: shows(text))
 
     def has_looked() -> bool:
         """The status line changes letter by letter: only a redrawn screen holds it whole.
@@ -287,7 +287,7 @@ async def test_on_a_real_terminal(bare: RealSite, environment: dict[str, str]) -
         await wait_for("perdure>")
         os.write(ours, b"/loops definitions\r")
         await wait_for("goal-driven")
-        await eventually(has_looked, seconds=90.0, every=0.5)
+        await eventually(has_looked, every=0.5)
         os.write(ours, b"/quit\r")
         await eventually(lambda: shows("") and process.poll() is not None)
     finally:
