@@ -9,6 +9,7 @@ from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import Frames
+from perdure.domain.budget.envelope import STAND_IN_CURE, priceless_stand_in
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput, NotFound, Unreadable
 from perdure.domain.foundation.tokens import estimate
@@ -191,6 +192,8 @@ class OpenRun:
             # Pinned with the frame: a price list that changes meanwhile must not change a running
             # budget.
             stand_in = await self.models.resolve(step.assume_price).card(step.assume_price)
+            if stand_in.price is None:
+                raise InvalidInput(priceless_stand_in(step.assume_price), cure=STAND_IN_CURE)
             card = card.model_copy(update={"price": stand_in.price})
         return card.cached_for(step.cache_life)
 

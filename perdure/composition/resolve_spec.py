@@ -7,6 +7,7 @@ from datetime import datetime
 from perdure.adapters.checks import schema_problem
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
 from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.envelope import STAND_IN_CURE, AssumePrice, priceless_stand_in
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.conditions import ToolBound, past_moments, placed_leaves
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
@@ -138,6 +139,7 @@ class Resolver:
         of_parts = {**_of_stages(spec), **_of_strategies(spec), **_of_rubric(spec)}
         for name, path in {**of_parts, **named}.items():
             await self._card(path, name, cards, problems, served)
+        problems += await self._priceless(spec, served)
         # A model that only the workers know counts as able to choose tools: they check it.
         first = cards.get(models.chain("executor")[0])
         access = _access(spec, chooses=first is None or first.tools)
@@ -228,6 +230,21 @@ class Resolver:
             if served is not None and served.models.serves(name):
                 return  # only the workers have its profile
             problems.append(f"{path}: {error}")
+
+    async def _priceless(self, spec: Spec, served: Served | None) -> list[str]:
+        """Problems: a stand-in for unknown prices that has no price itself."""
+        policy = spec.budget.unknown_price
+        if not isinstance(policy, AssumePrice):
+            return []
+        name, problems = policy.assume, list[str]()
+        found: dict[str, ModelProfile] = {}
+        await self._card("budget.unknown_price.assume", name, found, problems, served)
+        known = found.get(name)
+        # The price sheet of the workers may have what the one here has not.
+        theirs = served is not None and served.models.serves(name)
+        if known is not None and known.price is None and not theirs:
+            problems.append(f"{priceless_stand_in(name)} {STAND_IN_CURE}")
+        return problems
 
 
 def _known(here: frozenset[str] | None, brought: Sequence[str]) -> frozenset[str] | None:

@@ -10,6 +10,7 @@ from teams import stage, task, team
 from perdure.adapters.checks import check_problems
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
+from perdure.adapters.llm.model_cards import FREE
 from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import InvalidInput
@@ -118,6 +119,37 @@ async def test_a_known_model_is_filled_in() -> None:
     spec = await resolver().resolve(RUN_SPEC.validate_python({"kind": "agent", "goal": "g"}))
     assert spec.models.executor == KNOWN
     assert spec.tools.access == "readonly"
+
+
+@pytest.mark.parametrize(
+    ("assumed", "priced", "served", "told"),
+    [
+        ("typo", True, None, "No model is called typo."),
+        (KNOWN, False, None, "the price of 'claude-known' is unknown too"),
+        (KNOWN, False, ServedModels(names=("other",)), "the price of 'claude-known' is unknown"),
+        (KNOWN, False, ServedModels(names=(KNOWN,)), None),
+        (KNOWN, True, None, None),
+    ],
+    ids=["unknown", "priceless", "priceless there too", "in the workers' sheet", "priced"],
+)
+async def test_a_stand_in_for_unknown_prices_has_a_price(
+    assumed: str, served: ServedModels | None, told: str | None, *, priced: bool
+) -> None:
+    class Few(FewModels):
+        async def card(self, model: str) -> ModelProfile:
+            return ModelProfile(name=model, price=FREE if priced else None)
+
+    resolving = Resolver(Few(), KNOWN, NoTools(), loops=LOOPS, now=lambda: NOW)  # type: ignore[arg-type]
+    given = {"kind": "agent", "goal": "g", "budget": {"unknown_price": {"assume": assumed}}}
+    spec, known = RUN_SPEC.validate_python(given), Served(models=served) if served else None
+    if told is None:
+        assert (await resolving.resolve(spec, known)).budget == spec.budget
+        return
+    with pytest.raises(InvalidInput) as refused:
+        await resolving.resolve(spec, known)
+    ((place, words),) = refused.value.problems
+    assert place == "budget.unknown_price.assume"
+    assert words.startswith(told)
 
 
 async def test_settings_of_an_unknown_role_are_told_with_the_nearest() -> None:

@@ -54,6 +54,8 @@ NO_RETRY_AFTER_A_STOP = "no retry after a stop"
 ONE_REFUSAL_ONE_STEP = "a model that refuses twice at once is left once"
 # Patch: of two calls side by side, the slower one went back to a model that had failed the other.
 NO_STEP_BACK = "a slow call takes no step back in the chain"
+# Patch: a stand-in that had no price either let every call pass below a limit in money.
+STAND_IN_HAS_A_PRICE = "a stand-in price is a known one"
 
 Performed = Completed[ModelCallReport] | Completed[StructuredReport] | StepFailed
 
@@ -233,7 +235,9 @@ class ModelCaller:
     ) -> Tried:
         state = self.run.state
         card = state.cards[model]
-        if unpriced(state.budget, card):
+        if unpriced(state.budget, card) and (
+            state.budget.limits.unknown_price == "block" or workflow.patched(STAND_IN_HAS_A_PRICE)
+        ):
             return Unpriced(model)
         factor = state.factors.get(model, 1.0)
         prompt = max(tries.counted, self.fitting.prompt_of(ask, model))

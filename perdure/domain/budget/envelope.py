@@ -57,10 +57,18 @@ Money = Annotated[Decimal, Field(ge=0, le=MOST_USD)]
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 
+STAND_IN_CURE = "Name a model whose price is known, or state its price in the price sheet."
+
+
 class AssumePrice(FrozenModel):
     """Price an unknown model like a known one."""
 
     assume: str
+
+
+def priceless_stand_in(model: str) -> str:
+    """The problem of a stand-in that has no price either, so that no limit in money would hold."""
+    return f"budget.unknown_price.assume: the price of {model!r} is unknown too."
 
 
 class BudgetLimits(FrozenModel):

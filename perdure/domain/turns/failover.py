@@ -43,9 +43,9 @@ def first_model(chain: Sequence[str], failing: Collection[str]) -> int:
 
 
 def unpriced(budget: Budget, card: ModelProfile) -> bool:
-    """Whether a cost limit forbids a model whose price nobody knows."""
+    """Whether a cost limit forbids a model whose price nobody knows, and no stand-in has one."""
     return (
         card.price is None
         and budget.limits.limit("cost") is not None
-        and budget.limits.unknown_price == "block"
+        and budget.limits.unknown_price != "unverified"
     )

@@ -71,8 +71,18 @@ FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
         ({"cost_usd": None}, None, False),
         ({"cost_usd": 0}, None, False),
         ({"unknown_price": "unverified"}, None, False),
+        ({"unknown_price": {"assume": "typo"}}, None, True),
+        ({"unknown_price": {"assume": "known"}}, FREE, False),
     ],
-    ids=["unknown price", "free by an entry", "no limit", "zero is no limit", "unverified"],
+    ids=[
+        "unknown price",
+        "free by an entry",
+        "no limit",
+        "zero is no limit",
+        "unverified",
+        "a stand-in without a price",
+        "a stand-in with a price",
+    ],
 )
 def test_a_cost_limit_forbids_unknown_prices(limits, price, forbidden):
     budget = Budget(limits=BudgetLimits.model_validate(limits))
