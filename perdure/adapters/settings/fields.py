@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from perdure.adapters.settings.addresses import HIGHEST_PORT, Url
 from perdure.adapters.settings.layers import names_in, plugin_place
 from perdure.adapters.settings.providers import CallRate, CompatibleServer, ModelPattern, ServerName
 from perdure.domain.foundation.names import TASK_QUEUE
@@ -28,7 +29,6 @@ from perdure.domain.installation.open_limits import Above
 DEFAULT_HOME = Path("~/.perdure")
 PREFIX = "PERDURE_"
 SHORTEST_JOURNAL_DAYS = 7
-HIGHEST_PORT = 65535
 # A month. Python, Temporal and systemd each have a longest time above which they raise an error.
 LONGEST_S = 30 * 24 * 3600
 LIST = "words with commas between them, or a JSON list"
@@ -89,17 +89,17 @@ class SettingFields(BaseSettings):
         None, validation_alias=_standard("anthropic_auth_token")
     )
     """Bearer token, for gateways that expect one instead of a key."""
-    anthropic_base_url: str | None = Field(None, validation_alias=_standard("anthropic_base_url"))
+    anthropic_base_url: Url | None = Field(None, validation_alias=_standard("anthropic_base_url"))
     """Another address for the Messages API."""
     openai_api_key: SecretStr | None = Field(None, validation_alias=_standard("openai_api_key"))
     """API key for the models `openai:…`."""
-    openai_base_url: str | None = Field(None, validation_alias=_standard("openai_base_url"))
+    openai_base_url: Url | None = Field(None, validation_alias=_standard("openai_base_url"))
     """Another address for OpenAI's Responses API."""
     azure_openai_api_key: SecretStr | None = Field(
         None, validation_alias=_standard("azure_openai_api_key")
     )
     """API key for the models `azure:…`, which are named by their deployment."""
-    azure_openai_endpoint: str | None = Field(
+    azure_openai_endpoint: Url | None = Field(
         None, validation_alias=_standard("azure_openai_endpoint")
     )
     """Address of the Azure resource with them: `https://NAME.openai.azure.com`."""
@@ -110,7 +110,7 @@ class SettingFields(BaseSettings):
     """Model of runs that name none. Unset: Claude if there is a key, else the embedded model."""
     local_model: Literal["auto", "on", "off"] = "auto"
     """Whether to start the embedded model. `auto`: if it is installed; `on`: start it or fail."""
-    model_url: str | None = None
+    model_url: Url | None = None
     """Address of the embedded model. Set by the supervisor."""
 
     # Runs

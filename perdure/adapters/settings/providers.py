@@ -5,6 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from perdure.adapters.settings.addresses import Url
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.file_signatures import AttachmentKind
 from perdure.domain.llm.requests import Effort
@@ -38,7 +39,7 @@ class CompatibleServer(FrozenModel):
         attachment_factor: how many times the usual bound of tokens they take for it.
     """
 
-    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+    url: Annotated[Url, StringConstraints(pattern=r"^https?://[^\s]+$")]
     key_variable: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = (
         None
     )

@@ -100,6 +100,8 @@ def test_servers_come_as_json_and_reach_the_services(monkeypatch: pytest.MonkeyP
     [
         pytest.param('{"Box!": {"url": "http://x"}}', id="name"),
         pytest.param('{"box": {"url": "x"}}', id="url"),
+        pytest.param('{"box": {"url": "http://host:port/v1"}}', id="a word for a port"),
+        pytest.param('{"box": {"url": "http://host:99999/v1"}}', id="no port has that number"),
         pytest.param('{"box": {}}', id="no url"),
         pytest.param("garbage", id="no JSON"),
         pytest.param("[]", id="a list"),
@@ -112,6 +114,19 @@ def test_wrong_servers_are_refused_with_their_place(
 ) -> None:
     monkeypatch.setenv("PERDURE_PROVIDERS", given)
     with pytest.raises(InvalidInput, match="PERDURE_PROVIDERS"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "PERDURE_MODEL_URL"],
+)
+@pytest.mark.parametrize("url", ["https://host:port/v1", "http://[::1/v1", "https://host:99999"])
+def test_an_address_that_no_client_could_use_is_refused(
+    name: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, url)
+    with pytest.raises(InvalidInput, match=f"{name}.*an address"):
         Settings.load()
 
 
