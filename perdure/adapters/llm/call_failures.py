@@ -1,16 +1,17 @@
 """Turns what a provider's client raises into facts; the same for every provider."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx2
 
 from perdure.adapters.llm.answer_bounds import AnswerTooLong
-from perdure.adapters.llm.error_kinds import kind_of
+from perdure.adapters.llm.error_kinds import kind_of, refused
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.retry_after import retry_after_of
 from perdure.domain.foundation.plain_text import cause_in_words
-from perdure.domain.llm.errors import ModelErrorKind, ModelFacts
+from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.usage import Usage
 
 CONNECT_TIMEOUT_S = 5.0
@@ -27,6 +28,7 @@ _CURES: dict[ModelErrorKind, str] = {
     "too_large": "Send less.",
     "context_overflow": "Shorten the conversation or use a model with a larger window.",
 }
+_ON_THE_WAY = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
 # Raised before anything was sent, so the attempt cost nothing.
 _NOT_SENT = (
     httpx2.ConnectError,
@@ -79,6 +81,27 @@ class ClientErrors:
     failures: type[Exception]
     request_id: str
     key: str = ""
+
+
+@contextmanager
+def unmade_is_unavailable() -> Generator[None]:
+    """Around the making of a client: an error there is a call that was not sent.
+
+    The client reads proxies and certificates from the environment, and each library on the way has
+    errors of its own for them.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        why = cause_in_words(error, otherwise=_named(error)).rstrip(".")
+        raise refused(
+            f"The client of the model provider cannot be made, so nothing was sent ({why}). "
+            f"Check its base URL and {_ON_THE_WAY} in the environment of the process that runs "
+            "the workers, and start it again.",
+            kind="unavailable",
+        ) from error
 
 
 def facts_of(

@@ -22,6 +22,7 @@ from perdure.adapters.llm.call_failures import (
     READ_TIMEOUT_S,
     ClientErrors,
     ProviderError,
+    unmade_is_unavailable,
 )
 from perdure.adapters.llm.clouds import CLOUDS, maker
 from perdure.adapters.llm.error_kinds import refused
@@ -165,28 +166,32 @@ class MessagesModel:
         if not (self._api_key or self._auth_token or self._cloud):
             raise refused(NO_KEY, kind="authentication")
         if self._client is None:
-            timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-            if self._cloud:
-                self._client = self._of_cloud(timeout)
-                return self._client
-            self._client = AsyncAnthropic(
-                api_key=self._api_key,
-                auth_token=self._auth_token,
-                base_url=self._base_url,
-                max_retries=0,  # Temporal retries, and the journal books each attempt
-                timeout=timeout,
-                http_client=self._http(timeout),
-            )
+            with unmade_is_unavailable():
+                self._client = self._made()
         return self._client
+
+    def _made(self) -> "AnyClient":
+        timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        http = self._http(timeout)
+        if self._cloud:
+            return self._of_cloud(timeout, http)
+        return AsyncAnthropic(
+            api_key=self._api_key,
+            auth_token=self._auth_token,
+            base_url=self._base_url,
+            max_retries=0,  # Temporal retries, and the journal books each attempt
+            timeout=timeout,
+            http_client=http,
+        )
 
     def _http(self, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
         if self._transport is None:
             return bounded(DefaultAsyncHttpxClient(timeout=timeout))
         return bounded(httpx2.AsyncClient(transport=self._transport, timeout=timeout))
 
-    def _of_cloud(self, timeout: httpx2.Timeout) -> "AnyClient":
+    def _of_cloud(self, timeout: httpx2.Timeout, http: httpx2.AsyncClient) -> "AnyClient":
         try:
-            return maker(self._cloud)(timeout, self._http(timeout))
+            return maker(self._cloud)(timeout, http)
         except Exception as error:  # each cloud's library has exceptions of its own
             raise self._not_let_in(error) from error
 

@@ -21,6 +21,7 @@ from perdure.adapters.llm.call_failures import (
     COUNT_TIMEOUT_S,
     READ_TIMEOUT_S,
     SaidError,
+    unmade_is_unavailable,
 )
 from perdure.adapters.llm.conversation import check_request, names_back
 from perdure.adapters.llm.error_kinds import refused
@@ -218,23 +219,27 @@ class OpenAIModel:
         if not self._server.api_key:
             raise refused(self._server.no_key, kind="authentication")
         if self._client is None:
-            timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-            http = (
-                DefaultAsyncHttpxClient(timeout=timeout)
-                if self._transport is None
-                else httpx2.AsyncClient(transport=self._transport, timeout=timeout)
-            )
-            self._client = AsyncOpenAI(
-                api_key=self._server.api_key,
-                base_url=self._server.base_url,
-                # Set, so that OPENAI_ORG_ID and OPENAI_PROJECT_ID have no effect.
-                organization="",
-                project="",
-                max_retries=0,  # Temporal retries, and the journal books each attempt
-                timeout=timeout,
-                http_client=bounded(http),
-            )
+            with unmade_is_unavailable():
+                self._client = self._made(self._server.api_key)
         return self._client
+
+    def _made(self, key: str) -> AsyncOpenAI:
+        timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        http = (
+            DefaultAsyncHttpxClient(timeout=timeout)
+            if self._transport is None
+            else httpx2.AsyncClient(transport=self._transport, timeout=timeout)
+        )
+        return AsyncOpenAI(
+            api_key=key,
+            base_url=self._server.base_url,
+            # Set, so that OPENAI_ORG_ID and OPENAI_PROJECT_ID have no effect.
+            organization="",
+            project="",
+            max_retries=0,  # Temporal retries, and the journal books each attempt
+            timeout=timeout,
+            http_client=bounded(http),
+        )
 
     def _without(self, request: ModelRequest, error: ModelError) -> Iterator[frozenset[Feature]]:
         """The sets of features to leave out of a refused call; none that the settings state."""
