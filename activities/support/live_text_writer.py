@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from perdure.domain.llm.requests import ModelRequest
+from perdure.domain.llm.whole_characters import whole_text
 from perdure.domain.ports import LiveTexts
 from perdure.domain.run.activity_messages import ModelCallRequest
 from perdure.domain.run.live_text import LiveCall, TextEnd, Watches, call_name
@@ -59,7 +60,9 @@ class LiveText:
     def row(self) -> LiveCall:
         """What is shown from now on."""
         self._shown = self._state
-        now = {"start": self._end.start, "text": self._end.text, "ended": self._shown[1]}
+        # Its end may be half of a character until the next piece comes.
+        text = whole_text(self._end.text)
+        now = {"start": self._end.start, "text": text, "ended": self._shown[1]}
         return self._about.model_copy(update=now)
 
     def failed(self) -> None:

@@ -29,6 +29,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
+from perdure.domain.llm.whole_characters import whole_reply, whole_text
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.extending.foreign_code import contained
@@ -48,7 +49,7 @@ ModelPlugin = Callable[[], ModelClient]
 
 @dataclass(frozen=True, slots=True)
 class CleanModel:
-    """Any client, including a plugin's, with secrets removed from its errors."""
+    """Any client, including a plugin's: no secrets in its errors, whole characters in replies."""
 
     client: ModelClient
 
@@ -69,7 +70,9 @@ class CleanModel:
         on_answer: Callable[[UsageSoFar], None] = unheard,
     ) -> ModelReply:
         with _without_secrets():
-            return await self.client.call(request, on_text=on_text, on_answer=on_answer)
+            return whole_reply(
+                await self.client.call(request, on_text=on_text, on_answer=on_answer)
+            )
 
 
 @contextmanager
@@ -79,7 +82,7 @@ def _without_secrets() -> Generator[None]:
     except ModelError as error:
         facts = error.facts
         words = {
-            name: told(value)
+            name: whole_text(told(value))
             # All three are the server's own words, and may repeat the key.
             for name in ("message", "provider_code", "request_id")
             if (value := getattr(facts, name)) is not None

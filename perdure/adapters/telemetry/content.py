@@ -24,6 +24,7 @@ from perdure.domain.llm.transcript import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from perdure.domain.llm.whole_characters import whole_text
 from perdure.domain.ports import ModelClient, Models, ToolHost, UsageSoFar, unheard
 from perdure.domain.tools.definitions import (
     Rehearsal,
@@ -157,7 +158,7 @@ def _part(block: Block) -> dict[str, object]:
 
 
 def _arguments(given: dict[str, JsonValue]) -> str:
-    text = json.dumps(told_data(given), ensure_ascii=False)
+    text = whole_text(json.dumps(told_data(given), ensure_ascii=False))
     return text if len(text) <= TEXT_CHARACTERS else text[:TEXT_CHARACTERS] + CUT
 
 
@@ -166,5 +167,5 @@ def _text(text: str) -> dict[str, object]:
 
 
 def _shortened(text: str) -> str:
-    said = told(text)
+    said = whole_text(told(text))
     return said if len(said) <= TEXT_CHARACTERS else said[:TEXT_CHARACTERS] + CUT

@@ -113,6 +113,20 @@ async def test_a_tool_shows_arguments_and_a_cut_result() -> None:
     assert SECRET not in str(shown)
 
 
+async def test_half_a_character_is_a_mark_and_no_failure() -> None:
+    models, half = TracedModels(Says()), "a \ud83d b"  # pyright: ignore[reportArgumentType]
+    use = USE.model_copy(update={"arguments": {"path": half}})
+    asked = request(user_text(half), Message(role="assistant", blocks=(use,)))
+    span = await spanned(lambda: models.resolve("m").call(asked, on_text=lambda _: None))
+    envelope = ToolInvocation(
+        run="r", call_id="c", idempotency_key="k", name="fs.read", arguments={"path": half}
+    )
+    tools = TracedTools(Gives())  # pyright: ignore[reportArgumentType]
+    called = await spanned(lambda: tools.call(envelope, ToolGrant.model_construct()))
+    for told in (span, called):
+        assert "a \N{REPLACEMENT CHARACTER} b" in str(told.attributes)
+
+
 async def test_outside_of_a_recorded_span_nothing_is_written() -> None:
     assert not trace.get_current_span().is_recording()
     models = TracedModels(Says())  # pyright: ignore[reportArgumentType]
