@@ -4,7 +4,8 @@ A model that is in neither has no profile: no price is ever guessed, or taken to
 costs by its price is computed in `perdure.domain.llm.requests` (`Price.cost`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
 from perdure.adapters.llm.model_cards import compatible_card, snapshot_card
 from perdure.adapters.llm.model_names import PRICED_AS, model_name
 from perdure.adapters.settings.providers import CompatibleServer
+from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
@@ -61,15 +63,19 @@ class PriceSheet(FrozenModel):
 
 
 class ModelPrices:
-    """The price book of an installation."""
+    """The price book of an installation; `now` says the day whose prices count, in UTC."""
 
     def __init__(
         self,
         sheet: PriceSheet | None = None,
         servers: Mapping[str, CompatibleServer] = MappingProxyType({}),
+        *,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._sheet: Mapping[str, SheetEntry] = sheet.models if sheet else {}
         self._servers = servers
+        self._now = now
+        self._day: date | None = None
         self._known: dict[str, ModelProfile | None] = {}
 
     def card(self, model: str) -> ModelProfile | None:
@@ -77,8 +83,11 @@ class ModelPrices:
         # The sheet cannot change the embedded model, which is free and has one known window.
         if model in {LOCAL_NAME, MODEL_NAME}:
             return CARD
+        # A worker runs for months, and providers change their prices from a day on.
+        if (today := self._now().date()) != self._day:
+            self._day, self._known = today, {}
         if model not in self._known:
-            self._known[model] = self._card(model)
+            self._known[model] = self._card(model, today)
         known = self._known[model]
         entry = self._sheet.get(model)
         return _overridden(entry, known or unknown_card(model)) if entry else known
@@ -87,14 +96,14 @@ class ModelPrices:
         """The profile of a model; without a price if neither the list nor the sheet knows it."""
         return self.card(model) or unknown_card(model)
 
-    def _card(self, model: str) -> ModelProfile | None:
+    def _card(self, model: str, day: date) -> ModelProfile | None:
         named = model_name(model)
         if named.provider != COMPATIBLE:
             owner = PRICED_AS[named.provider or PROVIDER]
-            return snapshot_card(model, wire=named.model, provider=owner)
+            return snapshot_card(model, wire=named.model, provider=owner, day=day)
         server = self._servers.get(named.server)
         wire = named.model or (server and server.model)
-        return compatible_card(model, wire, server) if server and wire else None
+        return compatible_card(model, wire, server, day) if server and wire else None
 
     def own_names(self) -> tuple[str, ...]:
         """The names in the operator's sheet."""

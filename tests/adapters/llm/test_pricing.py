@@ -1,12 +1,15 @@
 """What the price book knows, and how an operator's sheet changes it."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from genai_prices import extract_usage
+from genai_prices import Usage as GenaiUsage
+from genai_prices import calc_price, extract_usage
 
 from perdure.adapters.llm.pricing import ModelPrices, load_price_sheet
+from perdure.adapters.settings.providers import CompatibleServer
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.llm.usage import Usage
 
@@ -113,6 +116,66 @@ def test_a_cache_price_that_the_sheet_leaves_out_is_the_lists_or_that_of_input(
     million = 1_000_000
     assert price.cost(Usage(cache_read_tokens=million)) == Decimal(read)
     assert price.cost(Usage(cache_write_5m_tokens=million)) == Decimal(write)
+
+
+def dated(url: str, now: datetime, **stated: object) -> ModelPrices:
+    server = CompatibleServer.model_validate({"url": url, **stated})
+    return ModelPrices(servers={"d": server}, now=lambda: now)
+
+
+@pytest.mark.parametrize("hour", [0, 2, 8, 20])
+@pytest.mark.parametrize("model", ["deepseek-flash", "deepseek-chat", "deepseek-v4-flash"])
+def test_where_the_price_changes_with_the_hour_the_dearest_counts(model: str, hour: int) -> None:
+    now = datetime(2026, 11, 20, hour, 30, tzinfo=UTC)
+    price = dated("https://api.deepseek.com/v1", now).sure_card(f"compat:d/{model}").price
+    assert price is not None
+    listed = [
+        calc_price(
+            GenaiUsage(input_tokens=1_000_000, output_tokens=1_000_000),
+            model,
+            provider_id="deepseek",
+            genai_request_timestamp=now.replace(hour=at),
+        )
+        for at in range(24)
+    ]
+    assert len({one.total_price for one in listed}) > 1
+    assert price.cost(Usage(input_tokens=1_000_000)) == max(one.input_price for one in listed)
+    assert price.cost(Usage(output_tokens=1_000_000)) == max(one.output_price for one in listed)
+
+
+def test_a_price_that_begins_on_a_day_counts_from_then_on_in_a_worker_that_runs() -> None:
+    now = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
+    server = CompatibleServer(url="https://generativelanguage.googleapis.com/v1beta/openai")
+    book = ModelPrices(servers={"g": server}, now=lambda: now)
+    before = book.sure_card("compat:g/gemini-4-argon").price
+    now += timedelta(minutes=1)
+    after = book.sure_card("compat:g/gemini-4-argon").price
+    assert before is not None
+    assert after is not None
+    assert after.input_per_million > before.input_per_million
+
+
+@pytest.mark.parametrize(
+    ("stated", "window", "tier"),
+    [({}, 32_768, 1), ({"window": 200_000}, 200_000, 1), ({"window": 200_001}, 200_001, 250_000)],
+    ids=["none stated", "up to the tier", "beyond it"],
+)
+def test_a_window_beyond_a_dearer_tier_has_the_price_of_the_tier(
+    stated: dict[str, int], window: int, tier: int
+) -> None:
+    url = "https://generativelanguage.googleapis.com/v1beta/openai"
+    card = dated(url, datetime(2026, 11, 20, tzinfo=UTC), **stated).sure_card(
+        "compat:d/gemini-2.5-pro"
+    )
+    assert card.window == window
+    assert card.price is not None
+    asked = calc_price(
+        GenaiUsage(input_tokens=tier, output_tokens=1_000_000),
+        "gemini-2.5-pro",
+        provider_id="google",
+    )
+    assert card.price.cost(Usage(input_tokens=tier)) == asked.input_price
+    assert card.price.cost(Usage(output_tokens=1_000_000)) == asked.output_price
 
 
 def test_sheet_adds_models(tmp_path: Path) -> None:
