@@ -145,7 +145,8 @@ def _price(units: Sequence[Units], *, window: int, cached_apart: bool = False) -
 def _price_of(units: Units, *, window: int, cached_apart: bool) -> Price | None:
     reached = {name: _reached(price, window) for name, price in units.items()}
     plain, output = reached.get("input_mtok"), reached.get("output_mtok")
-    if plain is None or output is None:
+    # A fee for each request has no place in our price: without it, calls would be booked too low.
+    if plain is None or output is None or reached.get("requests_kcount"):
         return None
     missing = plain if cached_apart else None
     return Price(

@@ -74,6 +74,16 @@ def test_unknown_models_have_no_card(model: str) -> None:
     assert BOOK.card(model) is None
 
 
+def test_a_model_with_a_fee_for_each_request_has_no_price_from_the_list(tmp_path: Path) -> None:
+    now, url = datetime(2026, 11, 20, tzinfo=UTC), "https://api.perplexity.ai"
+    listed = calc_price(GenaiUsage(input_tokens=1), "sonar-pro", provider_api_url=url)
+    assert listed.model.id == "sonar-pro"
+    assert dated(url, now).sure_card("compat:d/sonar-pro").price is None
+    assert dated(url, now).sure_card("compat:d/sonar-deep-research").price is not None
+    text = "models: {'compat:d/sonar-pro': {input_per_million: 3, output_per_million: 15}}"
+    assert sheet(tmp_path, text).sure_card("compat:d/sonar-pro").price is not None
+
+
 @pytest.mark.parametrize("model", ["local", "smollm2-135m-instruct"])
 def test_the_embedded_model_is_free_by_an_explicit_entry(model: str) -> None:
     card = BOOK.card(model)
