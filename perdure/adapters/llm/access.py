@@ -14,7 +14,7 @@ from perdure.adapters.llm.embedded_facts import LOCAL_NAME, embedded_available
 from perdure.adapters.llm.model_names import lacking_package
 from perdure.adapters.plugin_modules import installed_plugins
 from perdure.adapters.settings.providers import CompatibleServer
-from perdure.adapters.settings.secret_references import referred
+from perdure.adapters.settings.secret_references import referred, sendable
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import InvalidInput
@@ -120,17 +120,18 @@ def access_from(settings: Settings) -> ModelAccess:
     A server of `PERDURE_PROVIDERS` whose key cannot be read has none; the others are unaffected.
 
     Raises:
-        InvalidInput: the key of a built-in provider is a reference that cannot be followed.
+        InvalidInput: the key of a built-in provider is a reference that cannot be followed, or no
+            key.
     """
     keys, lacking = _server_keys(settings.providers)
     return ModelAccess(
-        api_key=settings.secret("anthropic_api_key"),
-        auth_token=settings.secret("anthropic_auth_token"),
+        api_key=settings.key("anthropic_api_key"),
+        auth_token=settings.key("anthropic_auth_token"),
         base_url=settings.anthropic_base_url,
         local_url=settings.model_url,
         default=settings.model,
-        openai=KeyedAddress(settings.openai_base_url, settings.secret("openai_api_key")),
-        azure=KeyedAddress(settings.azure_openai_endpoint, settings.secret("azure_openai_api_key")),
+        openai=KeyedAddress(settings.openai_base_url, settings.key("openai_api_key")),
+        azure=KeyedAddress(settings.azure_openai_endpoint, settings.key("azure_openai_api_key")),
         servers=settings.providers,
         server_keys=keys,
         lacking_keys=lacking,
@@ -145,11 +146,17 @@ def _server_keys(servers: Mapping[str, CompatibleServer]) -> tuple[dict[str, str
     for name, server in servers.items():
         if server.key_reference is None:
             continue
+        setting = f"The key of the provider {name!r}"
         try:
-            keys[name] = referred(f"The key of the provider {name!r}", server.key_reference)
+            secret = referred(setting, server.key_reference)
         except InvalidInput as error:
             # Where it is empty, `lacking_key` names the variable to set.
             lacking[name] = "" if server.key_variable else error.message
+            continue
+        try:
+            keys[name] = sendable(server.key_variable or setting, secret)
+        except InvalidInput as error:
+            lacking[name] = str(error)
     return keys, lacking
 
 

@@ -35,6 +35,8 @@ _NOT_SENT = (
     httpx2.ConnectTimeout,
     httpx2.PoolTimeout,
     httpx2.UnsupportedProtocol,
+    httpx2.LocalProtocolError,
+    UnicodeEncodeError,
 )
 
 
@@ -149,6 +151,11 @@ def facts_of(
         )
         why = cause_in_words(error, otherwise=_named(error))
         message = f"{what}{_redirected(error)} ({why})."
+    elif isinstance(error, UnicodeEncodeError) and not streaming:
+        # Headers are encoded as ASCII, the rest as UTF-8; the key is the only header that varies.
+        kind = "authentication" if error.encoding == "ascii" else "bad_request"
+        what = f"the API key{_place(client.key)}" if kind == "authentication" else "the request"
+        message = f"Nothing was sent, since {what} holds a sign that cannot be."
     else:
         kind = "bad_reply"
         message = f"The provider's answer is not a message stream ({_named(error)})."
@@ -185,7 +192,7 @@ def provider_facts(
     # Redact before cutting: the redactor would not recognize half a key.
     said = told(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
     what = f"{error.status} {error.type}" if error.type else str(error.status)
-    cure = _CURES.get(kind, "").replace("{key}", f" ({key})" if key else "")
+    cure = _CURES.get(kind, "").replace("{key}", _place(key))
     message = f"The model provider answered {what}: {said}. {cure}".strip()
     return ModelFacts(
         kind=kind,
@@ -197,6 +204,10 @@ def provider_facts(
         usage=usage,
         confirmed=confirmed,
     )
+
+
+def _place(key: str) -> str:
+    return f" ({key})" if key else ""
 
 
 def _named(error: Exception) -> str:

@@ -72,6 +72,22 @@ def referred(setting: str, reference: str, *, cure: str = "") -> str:
     return value
 
 
+def sendable(setting: str, secret: str) -> str:
+    """The secret as a header can carry it: without blanks around it.
+
+    Raises:
+        InvalidInput: it holds a sign that no key has.
+    """
+    bare = secret.strip()
+    if bare.isascii() and bare.isprintable():
+        return bare
+    raise InvalidInput(
+        f"{setting} holds a sign that no key has, such as a typographic dash or a line end "
+        "(it is not shown).",
+        cure="Copy the key again, as plain text.",
+    )
+
+
 def shown(reference: str) -> str:
     """A reference as messages show it; of a command only its program: arguments may be secret."""
     kind, _, place = reference.partition(":")

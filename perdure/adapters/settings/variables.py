@@ -25,7 +25,7 @@ from perdure.adapters.logging.redacting import keep_secret, secrets_of_url
 from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, SettingFields
 from perdure.adapters.settings.files import HOUSES, REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
-from perdure.adapters.settings.secret_references import is_reference, secret_value
+from perdure.adapters.settings.secret_references import is_reference, secret_value, sendable
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import allowed, shown
 from perdure.domain.foundation.redaction import names_a_secret
@@ -167,7 +167,7 @@ class Settings(SettingFields):
         return key if isinstance(key, str) and is_reference(key) else None
 
     def secret(self, name: str) -> str | None:
-        """The secret that a setting holds or refers to; None if it is not set.
+        """The secret that a setting holds or refers to, without a line end; None if it is not set.
 
         Raises:
             InvalidInput: its reference cannot be followed.
@@ -176,7 +176,17 @@ class Settings(SettingFields):
         if value is None:
             return None
         text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-        return secret_value(_variable((name,)), text)
+        # Line ends alone, as where it is a reference: a file that was read into a variable has one.
+        return secret_value(_variable((name,)), text).strip("\r\n")
+
+    def key(self, name: str) -> str | None:
+        """The secret of a setting that goes into a header.
+
+        Raises:
+            InvalidInput: its reference cannot be followed, or no header can carry it.
+        """
+        secret = self.secret(name)
+        return None if secret is None else sendable(_variable((name,)), secret)
 
     @property
     def namespace(self) -> str:

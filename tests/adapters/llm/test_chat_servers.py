@@ -174,3 +174,11 @@ async def test_an_overflow_that_is_told_in_the_stream_is_one() -> None:
     provider = failing([{"error": error}])
     facts = await fails(chat_client(provider, window=300), asked(text="word " * 400))
     assert facts.kind == "context_overflow"
+
+
+async def test_what_no_header_carries_is_not_sent() -> None:
+    provider = Provider(stream_of(b""))
+    facts = await fails(chat_client(provider, key="sk\N{EN DASH}test"), asked())
+    assert (facts.kind, facts.sent, facts.confirmed) == ("authentication", False, True)
+    assert "the API key (BOX_KEY)" in facts.message
+    assert provider.bodies == []

@@ -185,6 +185,34 @@ def test_access_comes_from_the_settings_and_hides_its_key(monkeypatch: pytest.Mo
     assert "sk-secret" not in repr(access)
 
 
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_blanks_around_a_key_are_none_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "sk-secret\r\n")
+    access = access_from(Settings.load())
+    keys = (access.api_key, access.auth_token, access.openai.key, access.azure.key)
+    assert keys[KEYS.index(name)] == "sk-secret"
+
+
+@pytest.mark.parametrize("key", ["sk\N{EN DASH}secret", "sk-sec\nret", "sk-secr\u00e9t"])
+def test_a_key_that_no_header_carries_is_told_without_it(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        with monkeypatch.context() as one:
+            one.setenv(name, key)
+            with pytest.raises(InvalidInput, match=name) as refused:
+                access_from(Settings.load())
+        assert key not in str(refused.value)
+    monkeypatch.setenv("PERDURE_PROVIDERS", '{"b": {"url": "http://b/v1", "key_variable": "BOX"}}')
+    monkeypatch.setenv("BOX", key)
+    access = access_from(Settings.load())
+    assert access.server_keys == {}
+    assert access.lacking_keys["b"].startswith("BOX holds a sign that no key has")
+
+
 LOADED = """
 import asyncio, sys
 from pathlib import Path
