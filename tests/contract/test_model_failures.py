@@ -326,3 +326,11 @@ async def test_what_nobody_takes_is_not_sent(dialect: Dialect, changes: dict[str
     facts = await fails(client, request(dialect.model, **changes))
     assert (facts.kind, facts.sent) == ("bad_request", False)
     assert provider.bodies == []
+
+
+async def test_a_proxy_that_refuses_is_told_with_its_variables(dialect: Dialect) -> None:
+    client, _ = dialect.client(httpx2.ProxyError("403 Forbidden"))
+    facts = await fails(client, request(dialect.model))
+    assert (facts.kind, facts.sent, facts.confirmed) == ("connection", False, True)
+    assert "403 Forbidden" in facts.message
+    assert "HTTPS_PROXY" in facts.message

@@ -28,12 +28,13 @@ _CURES: dict[ModelErrorKind, str] = {
     "too_large": "Send less.",
     "context_overflow": "Shorten the conversation or use a model with a larger window.",
 }
-_ON_THE_WAY = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+_PROXIES = "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
 # Raised before anything was sent, so the attempt cost nothing.
 _NOT_SENT = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
     httpx2.PoolTimeout,
+    httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
     httpx2.LocalProtocolError,
     UnicodeEncodeError,
@@ -100,8 +101,8 @@ def unmade_is_unavailable() -> Generator[None]:
         why = cause_in_words(error, otherwise=_named(error)).rstrip(".")
         raise refused(
             f"The client of the model provider cannot be made, so nothing was sent ({why}). "
-            f"Check its base URL and {_ON_THE_WAY} in the environment of the process that runs "
-            "the workers, and start it again.",
+            f"Check its base URL, {_PROXIES}, SSL_CERT_FILE and SSL_CERT_DIR in the environment of "
+            "the process that runs the workers, and start it again.",
             kind="unavailable",
         ) from error
 
@@ -150,7 +151,7 @@ def facts_of(
             "The model's answer was cut off" if streaming else "The model provider was not reached"
         )
         why = cause_in_words(error, otherwise=_named(error))
-        message = f"{what}{_redirected(error)} ({why})."
+        message = f"{what}{_redirected(error)} ({why}).{_of_proxy(error)}"
     elif isinstance(error, UnicodeEncodeError) and not streaming:
         # Headers are encoded as ASCII, the rest as UTF-8; the key is the only header that varies.
         kind = "authentication" if error.encoding == "ascii" else "bad_request"
@@ -168,6 +169,13 @@ def facts_of(
         request_id=request_id,
         sent=reached,
     )
+
+
+def _of_proxy(error: Exception) -> str:
+    """What to do about a proxy that refused to connect; nothing about any other failure."""
+    if not isinstance(error.__cause__ or error, httpx2.ProxyError):
+        return ""
+    return f" Check {_PROXIES} where the workers run."
 
 
 def _redirected(error: Exception) -> str:

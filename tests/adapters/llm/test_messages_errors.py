@@ -122,6 +122,7 @@ async def test_broken_stream_keeps_its_usage_and_is_closed(error: Exception, kin
     [
         pytest.param(httpx2.ConnectError("refused"), "connection", False, id="refused"),
         pytest.param(httpx2.ConnectTimeout("slow"), "timeout", False, id="connect timeout"),
+        pytest.param(httpx2.ProxyError("403 Forbidden"), "connection", False, id="by the proxy"),
         pytest.param(httpx2.LocalProtocolError("header"), "connection", False, id="no header"),
         pytest.param(httpx2.ReadTimeout("slow"), "timeout", True, id="read timeout"),
         pytest.param(httpx2.RemoteProtocolError("gone"), "connection", True, id="no answer"),
