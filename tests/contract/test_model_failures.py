@@ -1,5 +1,6 @@
 """The same answers and faults mean the same facts, whichever dialect a provider speaks."""
 
+import re
 from typing import Any
 
 import httpx2
@@ -139,6 +140,20 @@ async def test_an_end_that_says_it_failed_is_no_answer(
     assert facts.confirmed
     assert facts.usage.output_tokens == 7
     assert f"{word!r}" in facts.message
+
+
+@pytest.mark.parametrize("output", [0, None])
+async def test_a_text_that_is_said_to_have_cost_nothing_has_no_usage(
+    dialect: Dialect, output: int | None
+) -> None:
+    told = dialect.body("word " * 40)
+    given = "null" if output is None else str(output)
+    untrue = re.sub(rb'(output|completion)_tokens": 7', rb'\1_tokens": ' + given.encode(), told)
+    assert untrue != told
+    client, _ = dialect.client(dialect.stream(untrue))
+    reply, _ = await say(client, request(dialect.model))
+    assert not reply.confirmed
+    assert 20 < reply.usage.output_tokens < 100
 
 
 async def test_without_an_account_the_usage_is_our_own_count(dialect: Dialect) -> None:

@@ -97,13 +97,16 @@ class StreamState:
         """What the attempt has used so far; reported by the provider if `usage_told`."""
         if self.usage_told:
             return self.usage
-        pieces: list[str] = []
-        for block in self._blocks.values():
-            pieces += [*block.text, *block.thinking, *block.arguments]
-        streamed = estimate("".join(pieces)).total
+        streamed = estimate(self._streamed()).total
         return self.usage.model_copy(
             update={"output_tokens": max(self.usage.output_tokens, streamed)}
         )
+
+    def _streamed(self) -> str:
+        pieces: list[str] = []
+        for block in self._blocks.values():
+            pieces += [*block.text, *block.thinking, *block.arguments]
+        return "".join(pieces)
 
     def _stop(self, reason: str | None) -> None:
         if reason and self.provider_stop not in {None, reason}:
@@ -115,8 +118,10 @@ class StreamState:
         if usage is None:
             return
         self.usage = _later_usage(self.usage, usage)
-        # No prompt is empty: zeros of a gateway would book a paid call as free.
-        self.usage_told = "output_tokens" in usage.model_fields_set and self.usage.prompt_tokens > 0
+        # No prompt is empty, and no text costs nothing: zeros and nulls of a gateway would book a
+        # paid call as free.
+        told = "output_tokens" in usage.model_fields_set and self.usage.prompt_tokens > 0
+        self.usage_told = told and (bool(usage.output_tokens) or not self._streamed())
 
     @property
     def stop_reason(self) -> StopReason | None:

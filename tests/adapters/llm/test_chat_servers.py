@@ -94,6 +94,29 @@ async def test_the_last_of_a_running_usage_counts() -> None:
         assert (reply.confirmed, reply.usage.output_tokens) == (True, output)
 
 
+@pytest.mark.parametrize(
+    ("before", "with_stop", "confirmed", "output"),
+    [
+        pytest.param([chunk({"role": "assistant"}, **running(1))], {}, False, 40, id="first"),
+        pytest.param([], running(0), False, 40, id="nothing beside a text"),
+        pytest.param([], running(60), True, 60, id="with the finish reason"),
+    ],
+)
+async def test_a_usage_that_leaves_out_the_text_is_none(
+    before: list[Any], with_stop: dict[str, Any], output: int, *, confirmed: bool
+) -> None:
+    events = [*before, chunk({"content": "word " * 40}), chunk({}, "stop", **with_stop)]
+    client = chat_client(Provider(stream_of(lines(events, done=True))))
+    reply, _ = await say(client, asked())
+    assert (reply.confirmed, reply.usage.output_tokens >= output) == (confirmed, True)
+
+
+async def test_a_usage_with_the_last_piece_is_that_of_the_answer() -> None:
+    events = [chunk({"content": "Yes."}, **running(5)), chunk({}, "stop")]
+    reply, _ = await say(chat_client(Provider(stream_of(lines(events, done=True)))), asked())
+    assert (reply.confirmed, reply.usage.output_tokens) == (True, 5)
+
+
 async def test_what_a_server_lacks_stays_known_when_an_earlier_call_is_answered() -> None:
     """Such a call was sent before that was known, and was answered after it."""
     known, bodies = asyncio.Event(), list[bytes]()

@@ -161,15 +161,16 @@ class ChatReading:
     """The answer read so far, from the chunks of a stream or from a whole answer.
 
     Malformed and contradictory chunks raise ordinary errors of Python, which the caller turns into
-    facts. The usage comes with or after the finish reason (`usage_told`), so a stream that breaks
-    off has none; until then the output is our own count of what was streamed, or a higher one that
-    the server gave on the way.
+    facts. The usage comes with or after the last piece of an answer that has ended (`usage_told`),
+    so a stream that breaks off has none; until then the output is our own count of what was
+    streamed, or a higher one that the server gave on the way.
     """
 
     request: ModelRequest
     model: str | None = None
     provider_stop: str | None = None
     _usage: Usage | None = None
+    _told_at: int = 0
     _texts: list[str] = field(default_factory=list[str])
     _thoughts: list[str] = field(default_factory=list[str])
     _refusals: list[str] = field(default_factory=list[str])
@@ -181,8 +182,7 @@ class ChatReading:
         if chunk.error:
             raise _told(chunk.error)
         self.model = chunk.model or self.model
-        if chunk.usage is not None:
-            self._account(chunk.usage)
+        told = chunk.usage is not None and self._account(chunk.usage)
         added: str | None = None
         for choice in chunk.choices or ():
             # We ask for one answer, and would mix the texts of two.
@@ -192,6 +192,8 @@ class ChatReading:
             if said is not None:
                 added = self._say(said)
             self._stop(choice.finish_reason)
+        if told:
+            self._told_at = self._streamed
         return added
 
     def used(self) -> Usage:
@@ -207,8 +209,19 @@ class ChatReading:
 
     @property
     def usage_told(self) -> bool:
-        """Whether the usage is that of the whole answer: some servers tell one with each chunk."""
-        return self._usage is not None and self.provider_stop is not None
+        """Whether the usage is that of the whole answer: some servers tell one with each chunk.
+
+        Others tell one with the first chunk alone, or no output beside a whole text.
+        """
+        if self._usage is None or self.provider_stop is None or self._told_at < self._streamed:
+            return False
+        return self._usage.output_tokens > 0 or not self._streamed
+
+    @property
+    def _streamed(self) -> int:
+        """How many pieces have come."""
+        words = len(self._texts) + len(self._thoughts) + len(self._refusals)
+        return words + sum(1 + len(call.arguments) for _, call in self._calls)
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -287,15 +300,17 @@ class ChatReading:
             # Chunks do not say where a call ends, so all calls end with the answer.
             call.closed = self.provider_stop is not None
 
-    def _account(self, usage: ChatUsage) -> None:
+    def _account(self, usage: ChatUsage) -> bool:
+        """Take a usage; whether it was one."""
         prompt, output = usage.prompt_tokens, usage.completion_tokens
         # Some servers send zeros, or half of it, which is no usage to book.
         if not prompt or output is None:
-            return
+            return False
         # Gemini and xAI leave thoughts out of the answer's tokens, and bill them as output all the
         # same: only the total has them.
         output = max(output, (usage.total_tokens or 0) - prompt)
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
+        return True
 
 
 def _told(error: ServerError | str) -> SaidError:

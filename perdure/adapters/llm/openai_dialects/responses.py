@@ -206,10 +206,13 @@ class ResponsesReading:
         """What the attempt has used so far; reported by the provider if `usage_told`."""
         if self.usage_told:
             return self._usage
-        streamed: list[str] = []
+        return Usage(output_tokens=estimate(self._streamed()).total)
+
+    def _streamed(self) -> str:
+        pieces: list[str] = []
         for item in self._items.values():
-            streamed += [*item.texts, *item.refusals, *item.thoughts, *item.call.arguments]
-        return Usage(output_tokens=estimate("".join(streamed)).total)
+            pieces += [*item.texts, *item.refusals, *item.thoughts, *item.call.arguments]
+        return "".join(pieces)
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -306,7 +309,8 @@ class ResponsesReading:
         if usage is not None and usage.input_tokens and usage.output_tokens is not None:
             cache = usage.input_tokens_details
             self._usage = split_usage(usage.input_tokens, usage.output_tokens, cache)
-            self.usage_told = True
+            # No text costs nothing: a zero of a gateway would book a paid call as free.
+            self.usage_told = usage.output_tokens > 0 or not self._streamed()
         if response.status == "failed" or response.error is not None:
             error = response.error
             code = str(error.code) if error and error.code else "server_error"
