@@ -54,7 +54,7 @@ from perdure.domain.foundation.retry_policies import (
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.llm.errors import ModelError, ModelFacts, retry_delay, tries_after
 from perdure.domain.llm.requests import ModelReply, ModelRequest
-from perdure.domain.llm.usage import AttemptTotals, Usage
+from perdure.domain.llm.usage import MOST_TOKENS, AttemptTotals, Usage
 from perdure.domain.ports import BlobStore, Models
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest, ModelFailure
 
@@ -128,7 +128,7 @@ class JournaledModel:
         if (known := await self._known(step, request)) is not None:
             return known
         counted = await self.models.resolve(request.model).count(request)
-        prompt = counted if counted is not None else estimate
+        prompt = counted if counted is not None and _is_count(counted) else estimate
         price = frame.cards[request.model].price
         window = frame.cards[request.model].window
         request = within_window(request, prompt=prompt, window=window, least=step.allowance.least)
@@ -337,6 +337,12 @@ class JournaledModel:
     ) -> None:
         await self.journal.expect(attempt, usage=usage, cost_usd=cost)
         await self.journal.fail(attempt, usage=usage, cost_usd=cost, seconds=seconds, lost=True)
+
+
+def _is_count(told: object) -> bool:
+    """Whether a model client told a number of tokens that a prompt can have; none is empty."""
+    # What servers and plugins send is not checked on the way, and `True` is an int for Python.
+    return isinstance(told, int) and told is not True and 0 < told <= MOST_TOKENS
 
 
 def _believed(told: Told) -> Told:

@@ -109,6 +109,18 @@ async def attempted(
     return await environment.run(body)
 
 
+@pytest.mark.parametrize("told", [0, -7, True, 10**13, None])
+async def test_what_is_no_count_does_not_replace_the_estimate(
+    stores: Stores, told: int | None
+) -> None:
+    provider = Counted()
+    provider.tokens = told  # type: ignore[assignment]
+    provider.usage = Usage(input_tokens=-1)  # no usage either, so that the prompt is booked
+    found = await attempted(stores, provider, attempt=1)
+    assert isinstance(found, Answered)
+    assert (found.prompt_tokens, found.reply.confirmed) == (10, False)
+
+
 async def test_a_retry_asks_the_journal_before_it_counts_or_judges_the_fit(stores: Stores) -> None:
     """The count of the prompt moved meanwhile: the reply is paid for, and is given all the same."""
     provider = Counted()
