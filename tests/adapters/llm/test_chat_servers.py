@@ -51,6 +51,64 @@ async def test_an_id_that_comes_late_is_that_of_the_call_with_its_index() -> Non
     assert found == [("call_0", {"path": "a"}), ("call_1", {"path": "a"})]
 
 
+def nameless(*calls: dict[str, Any], **shape: Any) -> list[dict[str, Any]]:
+    """Calls that have no ids of their own."""
+    return [{**shape, "type": "function", "function": function} for function in calls]
+
+
+A, B = ({"name": "fs__read", "arguments": f'{{"path": "{name}"}}'} for name in "ab")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"id": ""}, {"index": 0, "id": ""}, {"index": None, "id": None}, {"id": "call_0"}],
+    ids=["neither", "empty id", "one index", "nulls", "one id"],
+)
+async def test_each_entry_of_a_whole_answer_is_a_call(shape: dict[str, Any]) -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": nameless(A, B, **shape)}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    answer = httpx2.Response(200, json={"model": "box-1", "choices": [choice]})
+    reply, _ = await say(chat_client(Provider(answer)), asked(tools=(READ_TOOL,)))
+    calls = reply.message.tool_uses
+    assert [call.arguments for call in calls] == [{"path": "a"}, {"path": "b"}]
+    assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize("shape", [{"index": 0, "id": ""}, {"id": None}, {"index": 0}])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([A, B], id="whole"),
+        pytest.param(
+            [
+                {"name": "fs__read", "arguments": ""},
+                {"arguments": '{"path": '},
+                {"name": "", "arguments": '"a"}'},
+                {"name": "fs__read", "arguments": ""},
+                {"arguments": '{"path": "b"}'},
+            ],
+            id="in pieces",
+        ),
+        pytest.param(
+            [
+                {"name": "fs__read", "arguments": '{"path": '},
+                {"name": "fs__read", "arguments": '"a"}'},
+                B,
+            ],
+            id="the name again",
+        ),
+    ],
+)
+async def test_without_ids_a_name_after_whole_arguments_begins_a_call(
+    pieces: list[dict[str, Any]], shape: dict[str, Any]
+) -> None:
+    events = [chunk({"tool_calls": nameless(piece, **shape)}) for piece in pieces]
+    sent = stream_of(lines([*events, chunk({}, "tool_calls"), chat_usage()], done=True))
+    reply, _ = await say(chat_client(Provider(sent)), asked(tools=(READ_TOOL,)))
+    assert [call.arguments for call in reply.message.tool_uses] == [{"path": "a"}, {"path": "b"}]
+    assert not any(call.unreadable for call in reply.message.tool_uses)
+
+
 @pytest.mark.parametrize(
     ("told", "output"),
     [

@@ -190,7 +190,7 @@ class ChatReading:
                 raise ValueError("an answer was given twice")
             said = choice.delta or choice.message
             if said is not None:
-                added = self._say(said)
+                added = self._say(said, whole=choice.delta is None)
             self._stop(choice.finish_reason)
         if told:
             self._told_at = self._streamed
@@ -258,21 +258,32 @@ class ChatReading:
         cut = self.stop_reason in CUT_SHORT | {"refusal"} and at == len(self._calls) - 1
         return self._calls[at][1].finished(tolerant=cut)
 
-    def _say(self, said: ChatDelta) -> str | None:
+    def _say(self, said: ChatDelta, *, whole: bool) -> str | None:
         more = said.content or said.refusal or said.tool_calls
         if more and self.provider_stop is not None:
             raise ValueError("the answer went on after its end")
         self._thoughts += filter(None, (said.reasoning_content, said.reasoning))
         self._refusals += filter(None, (said.refusal,))
         for piece in said.tool_calls or ():
-            self._extend(piece)
+            self._extend(piece, whole=whole)
         if not said.content:
             return None
         self._texts.append(said.content)
         return said.content
 
-    def _extend(self, piece: ChatToolCall) -> None:
-        """Add a piece to the call with its index, unless its id says that it is another call."""
+    def _extend(self, piece: ChatToolCall, *, whole: bool) -> None:
+        """Add a piece to the call that it belongs to, or begin another; `whole`: it is a call."""
+        call = None if whole and _names_tool(piece) else self._open(piece)
+        if call is None:
+            call = OpenCall()
+            self._calls.append((piece.index or 0, call))
+        call.id = call.id or piece.id or ""
+        if piece.function is not None:
+            call.name = call.name or piece.function.name or ""
+            call.arguments += filter(None, (piece.function.arguments,))
+
+    def _open(self, piece: ChatToolCall) -> OpenCall | None:
+        """The call with the index of a piece, unless its id or name says that it is another."""
         # The newest of an index: where all calls share one, only their first pieces have ids.
         known = reversed(self._calls)
         call = next((one for index, one in known if index == (piece.index or 0)), None)
@@ -284,13 +295,11 @@ class ChatReading:
             call = next((one for _, one in self._calls if piece.id and one.id == piece.id), None)
             if not piece.id:
                 call = self._calls[-1][1]
-        if call is None:
-            call = OpenCall()
-            self._calls.append((piece.index or 0, call))
-        call.id = call.id or piece.id or ""
-        if piece.function is not None:
-            call.name = call.name or piece.function.name or ""
-            call.arguments += filter(None, (piece.function.arguments,))
+        # Without ids, only a name after whole arguments tells that another call begins.
+        another = (
+            call is not None and not (call.id or piece.id) and _names_tool(piece) and call.is_whole
+        )
+        return None if another else call
 
     def _stop(self, reason: str | None) -> None:
         if reason and self.provider_stop not in {None, reason}:
@@ -311,6 +320,11 @@ class ChatReading:
         output = max(output, (usage.total_tokens or 0) - prompt)
         self._usage = split_usage(prompt, output, usage.prompt_tokens_details)
         return True
+
+
+def _names_tool(piece: ChatToolCall) -> bool:
+    """Whether a piece of a call has the name of its tool, as the first has."""
+    return piece.function is not None and bool(piece.function.name)
 
 
 def _told(error: ServerError | str) -> SaidError:

@@ -16,6 +16,12 @@ class OpenCall:
     arguments: list[str] = field(default_factory=list[str])
     closed: bool = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a name and all of an object of arguments."""
+        written = "".join(self.arguments)
+        return bool(self.name and written) and read_arguments(written).whole
+
     def finished(self, *, tolerant: bool) -> ToolUseBlock | None:
         """The call as a block.
 
