@@ -23,6 +23,7 @@ from tests.adapters.llm.support import (
 )
 
 MODEL = CHAT.model
+A, B = ({"name": "fs__read", "arguments": f'{{"path": "{name}"}}'} for name in "ab")
 
 
 def asked(**changes: Any) -> Any:
@@ -51,12 +52,57 @@ async def test_an_id_that_comes_late_is_that_of_the_call_with_its_index() -> Non
     assert found == [("call_0", {"path": "a"}), ("call_1", {"path": "a"})]
 
 
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("said", "text", "arguments"),
+    [
+        pytest.param({"content": [{"type": "text", "text": "Yes."}]}, "Yes.", [], id="parts"),
+        pytest.param({"content": ["Y", {"text": "es."}, {"image": 1}]}, "Yes.", [], id="odd parts"),
+        pytest.param(
+            {"tool_calls": [{"id": "c", "function": {"name": "fs__read", "arguments": {}}}]},
+            "",
+            [{}],
+            id="no arguments",
+        ),
+        pytest.param(
+            {
+                "content": None,
+                "tool_calls": [
+                    {
+                        "index": 0,
+                        "id": "c",
+                        "function": {"name": "fs__read", "arguments": {"path": "a"}},
+                    }
+                ],
+            },
+            "",
+            [{"path": "a"}],
+            id="arguments as an object",
+        ),
+    ],
+)
+async def test_shapes_of_real_servers_are_read(
+    said: dict[str, Any], text: str, arguments: list[Any], *, streams: bool
+) -> None:
+    ends = "tool_calls" if arguments else "stop"
+    choice = {"index": None, "finish_reason": None, "message": None, "delta": None}
+    usage = chat_usage()["usage"]
+    if streams:
+        choices = ({**choice, "delta": said}, {**choice, "finish_reason": ends})
+        first, last = ({"model": None, "choices": [one]} for one in choices)
+        answer = stream_of(lines([first, {**last, "usage": usage}], done=True))
+    else:
+        whole = {**choice, "message": said, "finish_reason": ends}
+        answer = httpx2.Response(200, json={"choices": [whole], "usage": usage, "error": None})
+    reply, _ = await say(chat_client(Provider(answer)), asked(tools=(READ_TOOL,)))
+    assert reply.message.text == text
+    assert [call.arguments for call in reply.message.tool_uses] == arguments
+    assert reply.confirmed
+
+
 def nameless(*calls: dict[str, Any], **shape: Any) -> list[dict[str, Any]]:
     """Calls that have no ids of their own."""
     return [{**shape, "type": "function", "function": function} for function in calls]
-
-
-A, B = ({"name": "fs__read", "arguments": f'{{"path": "{name}"}}'} for name in "ab")
 
 
 @pytest.mark.parametrize(

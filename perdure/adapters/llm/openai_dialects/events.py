@@ -1,6 +1,9 @@
 """The fields of both dialects' events that are read; all others are ignored."""
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+import json
+from typing import Annotated, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, model_validator
 
 from perdure.domain.llm.usage import Usage
 
@@ -9,6 +12,41 @@ class Wire(BaseModel):
     """A missing or null field has its default, since servers differ in what they send."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, object]", given)
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def _as_json(given: object) -> object:
+    """Arguments as text: some servers send them as the object itself."""
+    if given is None or isinstance(given, str):
+        return given
+    # An empty object may stand before the pieces of the text.
+    return json.dumps(given, ensure_ascii=False) if given != {} else ""
+
+
+def _as_text(given: object) -> object:
+    """Words as one text: some servers send them in parts, as they take them."""
+    if not isinstance(given, list):
+        return given
+    parts = cast("list[object]", given)
+    return "".join(_words(part) for part in parts)
+
+
+def _words(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    said = cast("dict[str, object]", part).get("text") if isinstance(part, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+JsonText = Annotated[str, BeforeValidator(_as_json)]
+Words = Annotated[str, BeforeValidator(_as_text)]
 
 
 class CacheDetails(Wire):
@@ -33,7 +71,7 @@ def split_usage(prompt: int, output: int, cache: CacheDetails | None) -> Usage:
 
 class CalledFunction(Wire):
     name: str | None = None
-    arguments: str | None = None
+    arguments: JsonText | None = None
 
 
 class ChatToolCall(Wire):
@@ -43,11 +81,11 @@ class ChatToolCall(Wire):
 
 
 class ChatDelta(Wire):
-    content: str | None = None
-    refusal: str | None = None
+    content: Words | None = None
+    refusal: Words | None = None
     # The reasoning of open models: not kept and not sent back, but counted as output.
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: Words | None = None
+    reasoning: Words | None = None
     tool_calls: list[ChatToolCall] | None = None
 
 
@@ -96,7 +134,7 @@ class OutputItem(Wire):
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
-    arguments: str | None = None
+    arguments: JsonText | None = None
     content: list[ContentPart] | None = None
 
 
@@ -130,7 +168,7 @@ class ResponsesEvent(Wire):
     item_id: str | None = None
     output_index: int | None = None
     delta: str | None = None
-    arguments: str | None = None
+    arguments: JsonText | None = None
     item: dict[str, JsonValue] | None = None
     response: ResponseBody | None = None
     error: ServerError | None = None
