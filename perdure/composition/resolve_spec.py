@@ -139,7 +139,6 @@ class Resolver:
         of_parts = {**_of_stages(spec), **_of_strategies(spec), **_of_rubric(spec)}
         for name, path in {**of_parts, **named}.items():
             await self._card(path, name, cards, problems, served)
-        problems += await self._priceless(spec, served)
         # A model that only the workers know counts as able to choose tools: they check it.
         first = cards.get(models.chain("executor")[0])
         access = _access(spec, chooses=first is None or first.tools)
@@ -165,7 +164,7 @@ class Resolver:
         hooks = _known(self._plugins.hooks, brought.hooks)
         problems += unusable_hooks(spec.kind, spec.hooks, hooks)
         problems += () if self._plugins.tools else _beyond(spec, selection.names)
-        problems += await self._references(spec)
+        problems += (*await self._references(spec), *await self._priceless(spec, served))
         if problems:
             # The embedded model was only the default, for lack of a key. If it is missing or not
             # capable enough, hint at the key.

@@ -153,10 +153,7 @@ def facts_of(
         why = cause_in_words(error, otherwise=_named(error))
         message = f"{what}{_redirected(error)} ({why}).{_of_proxy(error)}"
     elif isinstance(error, UnicodeEncodeError) and not streaming:
-        # Headers are encoded as ASCII, the rest as UTF-8; the key is the only header that varies.
-        kind = "authentication" if error.encoding == "ascii" else "bad_request"
-        what = f"the API key{_place(client.key)}" if kind == "authentication" else "the request"
-        message = f"Nothing was sent, since {what} holds a sign that cannot be."
+        kind, message = _unsendable(error, client)
     else:
         kind = "bad_reply"
         message = f"The provider's answer is not a message stream ({_named(error)})."
@@ -169,6 +166,15 @@ def facts_of(
         request_id=request_id,
         sent=reached,
     )
+
+
+def _unsendable(error: UnicodeEncodeError, client: ClientErrors) -> tuple[ModelErrorKind, str]:
+    """What is wrong with a call that could not be encoded."""
+    # Headers are encoded as ASCII, the rest as UTF-8; the key is the only header that varies.
+    if error.encoding == "ascii":
+        what = f"the API key{_place(client.key)} holds a sign that no header can carry"
+        return "authentication", f"Nothing was sent, since {what}."
+    return "bad_request", "Nothing was sent, since the request holds half of a character."
 
 
 def _of_proxy(error: Exception) -> str:

@@ -134,6 +134,13 @@ async def test_no_answer_at_all(error: Exception, kind: str, sent: bool) -> None
     assert (facts.kind, facts.sent, facts.retryable) == (kind, sent, True)
 
 
+async def test_a_request_with_half_a_character_is_not_sent() -> None:
+    provider = Provider(events(*hello()))
+    facts = await fails(provider.client(), request(text="half \ud83d of one"))
+    assert (facts.kind, facts.sent, facts.confirmed) == ("bad_request", False, True)
+    assert provider.bodies == []
+
+
 async def test_a_refused_connection_is_named_in_words() -> None:
     error = httpx2.ConnectError("All connection attempts failed")
     error.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
