@@ -250,9 +250,12 @@ class LoopFolder:
         version = content_version(fields)
         for text in _texts(fields, is_json=path.lower().endswith(".json")):
             with contextlib.suppress(UnicodeEncodeError, InvalidInput):
+                data = text.encode("utf-8")
+                if len(data) > MAX_BYTES:
+                    continue  # it could not be read again, and so neither changed nor removed
                 again = parse(text, named=path)
                 if isinstance(again, dict) and content_version(again) == version:
-                    return text.encode("utf-8")
+                    return data
         wrong = Problem(path="input", found="values no file can hold", allowed="plain JSON values")
         raise refusal((wrong,), what="The definition")
 
@@ -261,13 +264,15 @@ class LoopFolder:
 
 
 def _texts(fields: Fields, *, is_json: bool) -> Generator[str]:
-    """The same content in several forms, the most readable first."""
+    """The same content in several forms, the most readable first, and the smallest last."""
     if is_json:
         yield json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
     else:
         yield yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
     # YAML reads some characters as line ends that JSON allows in a text. ASCII JSON escapes them.
     yield json.dumps(fields, indent=2) + "\n"
+    # What `measured` counts. Indents and quotes may make another form several times as large.
+    yield json.dumps(fields, ensure_ascii=False)
 
 
 def taken(name: str, where: str) -> Conflict:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.adapters.definitions.folder import MAX_BYTES
 from perdure.adapters.definitions.store import LoopFiles
 from perdure.domain.foundation.errors import (
     Conflict,
@@ -252,3 +253,23 @@ async def test_what_no_file_can_hold_is_refused(store: LoopFiles) -> None:
     with pytest.raises(InvalidInput):
         await store.create(fields(description="x" * 200_000), only_new=True)
     assert "mine" not in (await store.library()).definitions
+
+
+@pytest.mark.parametrize("file", ["mine.yaml", "mine.json"])
+@pytest.mark.parametrize("text", ["a", "é"])
+async def test_what_is_accepted_can_be_read_changed_and_removed(
+    store: LoopFiles, tmp_path: Path, file: str, text: str
+) -> None:
+    folder = tmp_path / "home" / "loops"
+    folder.mkdir(parents=True)
+    (folder / file).write_text(json.dumps(fields()), encoding="utf-8")
+    found = await store.get("mine")
+    # Short lines, which YAML and JSON with indents make larger than the most that is read.
+    given = fields(description="")
+    given["roles"] = [{"role": "coder", "prompt": "\n".join([text] * 20_000)}]
+    rest = MAX_BYTES - len(json.dumps(given, ensure_ascii=False).encode())
+    given["description"] = "x" * rest
+    changed = await store.update("mine", given, version=found.version)
+    assert (await store.get("mine")).fields == given
+    await store.delete("mine", version=changed.version)
+    assert list(folder.iterdir()) == []
