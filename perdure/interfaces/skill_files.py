@@ -35,10 +35,10 @@ def read_skill(path: Path, *, now: datetime) -> Skill:
         InvalidInput: it is empty, too large or not text, or its front matter is wrong.
     """
     text = read_text(path, most_bytes=MOST_BYTES, too_large="Shorten it, or make several skills.")
-    # Line ends of Windows would hide the front matter, and make a new version of the same text.
-    return parse_skill(
-        text.replace("\r\n", "\n"), stem=path.stem, source=f"file:{path.name}", now=now
-    )
+    # Line ends of Windows, or a blank line, would hide the front matter, and make a new version of
+    # the same text.
+    plain = text.replace("\r\n", "\n").strip()
+    return parse_skill(plain, stem=path.stem, source=f"file:{path.name}", now=now)
 
 
 def parse_skill(text: str, *, stem: str, source: str, now: datetime) -> Skill:

@@ -19,6 +19,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Price
 from perdure.domain.llm.transcript import Message, TextBlock
 from perdure.domain.llm.usage import Usage
+from perdure.embedding.given_parts import given_role
 from perdure.temporal import PerdurePlugin
 
 with workflow.unsafe.imports_passed_through():
@@ -127,3 +128,32 @@ def test_a_model_has_a_name_of_its_own(tmp_path: Path, name: str) -> None:
 def test_a_role_without_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="The role editor has no system prompt"):
         PerdurePlugin(Settings.load(home=tmp_path), roles={"editor": "---\n---\n"})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        EDITOR.replace("\n", "\r\n"),
+        EDITOR.replace("\n", "\r"),
+        f"\n \n{EDITOR}",
+        f"\ufeff{EDITOR}",
+        EDITOR.replace("minimal", "minimal  # not full ---"),
+    ],
+    ids=["of Windows", "of old Macs", "blank lines first", "byte order mark", "a comment"],
+)
+def test_restrictions_hold_however_a_role_is_written(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "editor.md"
+    file.write_bytes(written.encode())
+    for given in (written, file):
+        role = given_role("editor", given)
+        assert (role.access, role.system) == ("minimal", given_role("editor", EDITOR).system)
+
+
+@pytest.mark.parametrize("written", ["---\naccess: minimal\nYou edit.", "\n---\r\nYou", "---"])
+def test_front_matter_without_an_end_is_refused(written: str) -> None:
+    with pytest.raises(InvalidInput, match="The front matter of the role editor has no end"):
+        given_role("editor", written)
+
+
+def test_a_rule_between_paragraphs_is_no_front_matter() -> None:
+    assert given_role("editor", "You edit.\n\n---\n\nBe brief.").access == "readonly"

@@ -78,9 +78,10 @@ def test_what_is_wrong_is_named(text: str, told: str) -> None:
 
 def test_files_are_read_with_care(tmp_path: Path) -> None:
     path = tmp_path / "a skill.md"
-    path.write_bytes(b"\xef\xbb\xbf---\r\npurpose: p\r\n---\r\nDo.\r\n")
-    found = read_skill(path, now=NOW)
-    assert (found.name, found.purpose, found.text) == ("a-skill", "p", "Do.")
+    for first in (b"\xef\xbb\xbf", b"\r\n \r\n"):
+        path.write_bytes(first + b"---\r\npurpose: p\r\n---\r\nDo.\r\n")
+        found = read_skill(path, now=NOW)
+        assert (found.name, found.purpose, found.text) == ("a-skill", "p", "Do.")
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_skill(path, now=NOW)

@@ -42,7 +42,10 @@ from perdure.strict_yaml import parse
 LOOPS = "loops"
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 128 * 1024
-_FRONT = re.compile(r"\A---[ \t]*\n(?P<facts>.*?)\n?---[ \t]*(?:\n|\Z)(?P<body>.*)\Z", re.DOTALL)
+_FRONT = re.compile(r"---[ \t]*\n(?P<facts>(?:.*?\n)??)---[ \t]*(?:\n(?P<body>.*))?\Z", re.DOTALL)
+_OPENS = re.compile(r"---[ \t]*(?:\n|\Z)")
+_BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")
+_LINE_END = re.compile(r"\r\n?")
 
 
 class _RoleFacts(FrozenModel):
@@ -83,11 +86,18 @@ def role_file(text: str, *, name: str) -> RoleFile:
     """The role in a Markdown file: front matter, then the system prompt.
 
     Raises:
-        InvalidInput: the front matter is wrong, or there is no prompt.
+        InvalidInput: the front matter is wrong or has no end, or there is no prompt.
     """
+    text = _BLANK_LINES.sub("", _LINE_END.sub("\n", text.removeprefix("\ufeff")))
     front = _FRONT.match(text)
+    if front is None and _OPENS.match(text):
+        # Else its restrictions would be words to the model, and hold nobody.
+        raise InvalidInput(
+            f"The front matter of the role {name} has no end.",
+            cure="Close it with a line of ---, before the system prompt.",
+        )
     facts = parse(front["facts"], named=f"the role {name}") if front else None
-    body = (front["body"] if front else text).strip()
+    body = ((front["body"] or "") if front else text).strip()
     if not body:
         raise InvalidInput(f"The role {name} has no system prompt.", cure="Write it as Markdown.")
     try:
