@@ -15,8 +15,9 @@ from perdure.adapters.plugin_modules import (
 )
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.tools.definitions import ActivityTarget
 from perdure.event_log import get_logger
-from perdure.extending.check_decorator import CustomCheck, custom_check
+from perdure.extending.check_decorator import CustomCheck, custom_check, named_check
 from perdure.extending.foreign_code import contained
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
@@ -38,21 +39,28 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
     check's. In a module all public functions decorated with `@check` are checks.
 
     Raises:
-        InvalidInput: a plugin cannot be imported or holds something else, or a name is taken.
+        InvalidInput: a plugin cannot be imported or holds something else, a name is taken, or an
+            activity names no queue.
     """
     found: dict[str, CustomCheck] = {}
     for name, origin, loaded in _pointed(CHECK_GROUP):
-        function = loaded.function if isinstance(loaded, CustomCheck) else loaded
-        if not callable(function):
+        if isinstance(loaded, CustomCheck):
+            renamed = named_check(loaded.function, name=name)
+            _add(found, replace(renamed, activity=loaded.activity), kind="check")
+        elif callable(loaded):
+            _add(found, custom_check(loaded, name=name), kind="check")
+        else:
             raise InvalidInput(
-                f"The plugin {origin} holds {type(function).__name__}, which is not a check.",
+                f"The plugin {origin} holds {type(loaded).__name__}, which is not a check.",
                 cure="Point it at a function of the output.",
             )
-        _add(found, custom_check(function, name=name), kind="check")
     for name in modules:
         for _, value in sorted(vars(plugin_module(name)).items()):
             if isinstance(value, CustomCheck):
                 _add(found, value, kind="check")
+    for check in found.values():
+        if check.activity is not None:
+            _require_queue(check.activity.target, what=f"the check {check.name}")
     return found
 
 
@@ -114,13 +122,17 @@ def plugin_tools(modules: Sequence[str] = ()) -> tuple[AnyTool, ...]:
     whose public names are searched.
 
     Raises:
-        InvalidInput: a plugin cannot be imported or holds something else.
+        InvalidInput: a plugin cannot be imported or holds something else, or an activity names no
+            queue.
     """
     found: list[AnyTool] = []
     for _, origin, loaded in _pointed(TOOL_GROUP):
         found.extend(tools_in(loaded, origin=origin))
     for name in modules:
         found.extend(tools_in(plugin_module(name), origin=name))
+    for tool in found:
+        if tool.fact.activity is not None:
+            _require_queue(tool.fact.activity, what=f"the tool {tool.fact.name}")
     return tuple(dict.fromkeys(found))
 
 
@@ -155,6 +167,16 @@ def _pointed(group: str) -> Iterator[tuple[str, str, object]]:
         except Exception as error:
             raise broken_plugin(origin, error) from error
         yield point.name, origin, loaded
+
+
+def _require_queue(target: ActivityTarget, *, what: str) -> None:
+    # Only a worker that `PerdurePlugin` serves is known to have it; calls would wait for ever.
+    if not target.queue:
+        raise InvalidInput(
+            f"A plugin brings the activity {target.type!r}, which is {what}, without a queue.",
+            cure="Name the queue of the worker that has it, with task_queue=…, or give it to "
+            "PerdurePlugin instead.",
+        )
 
 
 def _add(found: dict[str, Named], new: Named, *, kind: str) -> None:

@@ -6,11 +6,13 @@ from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import pytest
+from temporalio import activity
 
 from perdure import CheckResult, check
 from perdure.adapters import plugins
 from perdure.adapters.plugin_modules import CHECK_GROUP
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.temporal import activity_check
 
 
 @check(name="acme.long")
@@ -29,6 +31,10 @@ async def later(output: str) -> bool:
     return True
 
 
+weighed = activity_check(activity.defn(name="weigh")(later), task_queue="scales")
+nowhere = activity_check(weighed.function)
+
+
 def test_an_asynchronous_check_is_refused_where_it_is_written(install: Callable[..., None]) -> None:
     with pytest.raises(InvalidInput, match="an asynchronous function") as found:
         check(name="acme.later")(later)
@@ -40,10 +46,13 @@ def test_an_asynchronous_check_is_refused_where_it_is_written(install: Callable[
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Pretend that packages with these entry points and a module `acme_checks` are installed."""
+    """Pretend that packages with these entry points and such modules are installed."""
     module = ModuleType("acme_checks")
     vars(module).update(long=long_enough, also=long_enough, plain=plain, later=later, number=3)
-    monkeypatch.setitem(sys.modules, "acme_checks", module)
+    others = ModuleType("acme_activities")
+    vars(others).update(weighed=weighed, nowhere=nowhere)
+    for one in (module, others):
+        monkeypatch.setitem(sys.modules, one.__name__, one)
 
     def points(**named: str) -> None:
         found = [EntryPoint(name, value, CHECK_GROUP) for name, value in named.items()]
@@ -65,6 +74,15 @@ def test_an_entry_points_name_is_the_checks(install: Callable[..., None]) -> Non
     found = plugins.plugin_checks()
     assert sorted(found) == ["other", "short"]
     assert found["short"].verdict("x", {}) == CheckResult(0.5, "x")
+
+
+def test_an_entry_point_may_name_an_activity(install: Callable[..., None]) -> None:
+    install(weight="acme_activities:weighed", none="acme_activities:nowhere")
+    with pytest.raises(InvalidInput, match="the check none, without a queue"):
+        plugins.plugin_checks()
+    install(weight="acme_activities:weighed")
+    found = plugins.plugin_checks()["weight"]
+    assert (found.name, found.activity) == ("weight", weighed.activity)
 
 
 def test_a_check_that_is_installed_may_be_named_in_the_settings_too(
