@@ -144,9 +144,7 @@ class PerdurePlugin(SimplePlugin):
         if given:  # else without limit; `async with Worker(…)` cuts there what still drains
             grace = timedelta(seconds=self._settings.shutdown_grace_s)
             configured["plugin_shutdown_timeout"] = max(given, grace + DRAINED_WITHIN)
-        client, queue = configured.get("client"), configured.get("task_queue", "")
-        types = map(activity_type, configured.get("activities", ()))
-        served = queue, frozenset(one for one in types if one)
+        client, served = configured.get("client"), _served(configured)
         if client is not None:
             self._configured.append(_Configured(client, served))
             if reads_by_default_rules(client.data_converter):
@@ -165,7 +163,7 @@ class PerdurePlugin(SimplePlugin):
         place, begun = place_of(worker.client), False
         try:
             if place not in self._loops:
-                brought = self._placed(worker.client)
+                brought = self._placed(worker)
                 self._loops[place] = _Loops(self._settings, brought, worker.client, self._queues)
             loops = self._loops[place]
             async with loops.served() as serving:
@@ -176,10 +174,14 @@ class PerdurePlugin(SimplePlugin):
         finally:
             self._forget(worker, place, begun=begun)
 
-    def _placed(self, client: Client) -> Brought:
-        """What was brought, with the queues of the activities among it."""
-        place = place_of(client)
-        served = [one.served for one in self._configured if place_of(one.client) == place]
+    def _placed(self, worker: Worker) -> Brought:
+        """What was brought, with the queues of the activities among it.
+
+        The worker that runs goes before those that were made, which may never run.
+        """
+        place = place_of(worker.client)
+        made = [one.served for one in self._configured if place_of(one.client) == place]
+        served = [_served(worker.config(active_config=True)), *reversed(made)]
         tools = tuple(placed_tool(one, served) for one in self._brought.tools)
         checks = {name: placed_check(one, served) for name, one in self._brought.checks.items()}
         return replace(self._brought, tools=tools, checks=checks)
@@ -195,7 +197,7 @@ class PerdurePlugin(SimplePlugin):
             self._late.end(place)
         if not begun:
             return
-        for one in self._configured:
+        for one in reversed(self._configured):
             if one.served[0] == ended.task_queue and place_of(one.client) == place:
                 self._configured.remove(one)
                 return
@@ -241,6 +243,11 @@ class _Configured:
 
     client: Client
     served: tuple[str, frozenset[str]]
+
+
+def _served(config: WorkerConfig) -> tuple[str, frozenset[str]]:
+    types = map(activity_type, config.get("activities", ()))
+    return config.get("task_queue", ""), frozenset(one for one in types if one)
 
 
 class _Loops:

@@ -180,6 +180,29 @@ async def test_it_runs_after_it_is_approved_and_not_before(bare: Installation) -
     assert (shop.done, block.outcome) == (["1 bottle in EUR, attempt 1"], "ok")
 
 
+@pytest.mark.parametrize("begins", ["the worker that has it", "another one"])
+async def test_a_worker_that_never_runs_takes_no_calls(bare: Installation, begins: str) -> None:
+    shop = Shop()
+    made = activity_tool(shop.charge, schedule_to_close_timeout=timedelta(seconds=30))
+    plugin = PerdurePlugin(bare.settings, tools=[made])
+    client = await Client.connect(bare.address, plugins=[plugin])
+    idle, queue, other = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("idle", "shop", "other"))
+    never = Worker(client, task_queue=idle, activities=[shop.charge])
+    has_it = Worker(client, task_queue=queue, activities=[shop.charge])
+    workers = [has_it, Worker(client, task_queue=other, activities=[give])]
+    ask = {"tool_calls": [{"name": "charge", "arguments": {"order": {"item": "bottle"}}}]}
+    task = {
+        "goal": "Charge.", "tools": {"access": "full", "allow": ["charge"]},
+        "models": {"executor": await bare.script({"replies": [ask, {"text": "Done."}]})},
+    }  # fmt: skip
+    first, second = workers if begins == "the worker that has it" else reversed(workers)
+    async with first, second:
+        await client.execute_workflow("AgentLoop", task, id=queue, task_queue=queue)
+        (block,) = await results(bare, await bare.gateway.result(queue))
+    assert never.task_queue == idle
+    assert f'"queue": "{queue}"' in block.text
+
+
 UNCERTAIN = "look before you call it again"
 RESULTS = {
     "read, too large": ("large", "read", "error", "Ask it for less"),
