@@ -111,7 +111,8 @@ async def agent(
         id: the run's id; None makes one of this workflow's id, the same on every replay. While a
             loop with this id runs, its end is awaited; the same task then returns its result.
         child: where and how it runs.
-        on_gate: answers its open gates, in this workflow; what it leaves open is for people.
+        on_gate: answers its open gates, in this workflow; what it leaves open is for people, and so
+            is what was open before this call joined a running loop, until another gate opens.
         fields: further fields of the task, as JSON or as models of Perdure.
 
     Returns:
