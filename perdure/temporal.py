@@ -53,7 +53,7 @@ from perdure.embedding.activity_tools import (
     require_readable,
 )
 from perdure.embedding.foreign_workers import require_fitting, with_behavior
-from perdure.embedding.given_parts import given_definition, given_role, named_well
+from perdure.embedding.given_parts import by_name, given_definition, given_role, named_well
 from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories
 from perdure.extending.check_decorator import CustomCheck
@@ -110,11 +110,11 @@ class PerdurePlugin(SimplePlugin):
         self._settings = settings or Settings.load()
         self._brought = Brought(
             tools=tuple(tools),
-            checks={one.name: one for one in checks},
+            checks=by_name(checks, noun="checks"),
             hooks=tuple(hooks),
             models=named_well(models or {}),
             roles={name: given_role(name, given) for name, given in (roles or {}).items()},
-            definitions={one.name: one for one in map(given_definition, definitions)},
+            definitions=by_name(map(given_definition, definitions), noun="definitions"),
         )
         self._loops: dict[Place, _Loops] = {}
         self._configured: list[_Configured] = []

@@ -1,6 +1,6 @@
 """Loads checks, hooks and tools of other packages: entry points, and modules of the settings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import TypeVar
@@ -62,6 +62,24 @@ def plugin_checks(modules: Sequence[str] = ()) -> dict[str, CustomCheck]:
         if check.activity is not None:
             _require_queue(check.activity.target, what=f"the check {check.name}")
     return found
+
+
+def with_own_checks(
+    of_plugins: Mapping[str, CustomCheck], own: Mapping[str, CustomCheck]
+) -> dict[str, CustomCheck]:
+    """The checks of plugins and those of the program itself, by name.
+
+    Raises:
+        InvalidInput: one of each has the same name, and another function.
+    """
+    for name, check in own.items():
+        known = of_plugins.get(name)
+        if known is not None and known.function is not check.function:
+            raise InvalidInput(
+                f"A plugin brings a check named {name}, and so does this program.",
+                cure="Rename or remove one of them.",
+            )
+    return {**of_plugins, **own}
 
 
 def plugin_hook_names() -> frozenset[str]:

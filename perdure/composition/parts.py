@@ -23,6 +23,7 @@ from perdure.adapters.plugins import (
     plugin_hooks,
     plugin_tools,
     warn_of_idle,
+    with_own_checks,
 )
 from perdure.adapters.plugins_aside import hooks_aside, models_aside, tools_aside
 from perdure.adapters.sandbox.commands import Allowance, LocalCommands
@@ -221,7 +222,7 @@ def _checks(
     settings: Settings, brought: Brought, snippets: SnippetRunner, plugins: bool
 ) -> RubricChecks:
     of_plugins = plugin_checks(settings.plugins) if plugins else {}
-    return RubricChecks(snippets=snippets, plugins={**of_plugins, **brought.checks})
+    return RubricChecks(snippets=snippets, plugins=with_own_checks(of_plugins, brought.checks))
 
 
 def _hooks(

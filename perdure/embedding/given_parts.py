@@ -1,8 +1,9 @@
 """Models, roles and definitions that `PerdurePlugin` is given, read and checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import JsonValue
 
@@ -12,11 +13,25 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
+from perdure.extending.check_decorator import CustomCheck
 from perdure.strict_yaml import parse
 from perdure.text_files import read_text
 
+Named = TypeVar("Named", CustomCheck, StoredDefinition)
+
 MODEL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 TAKEN = PROVIDERS | LOCAL_MODELS | {SCRIPTED.rstrip(":")}
+
+
+def by_name(given: Iterable[Named], *, noun: str) -> dict[str, Named]:
+    """Checks or definitions by name; of two with one name, one would be lost without a word."""
+    found: dict[str, Named] = {}
+    for one in given:
+        if found.setdefault(one.name, one) != one:
+            raise InvalidInput(
+                f"Two {noun} are named {one.name}.", cure="Rename or remove one of them."
+            )
+    return found
 
 
 def named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from perdure import check
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Price
@@ -117,6 +119,29 @@ async def test_a_loop_and_a_role_of_their_own_speak(
 def test_a_definition_that_is_wrong_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="The definition gazette"):
         PerdurePlugin(Settings.load(home=tmp_path), definitions=[{"name": "gazette", "rolls": []}])
+
+
+def _named_twice(*, other: bool) -> list[dict[str, Any]]:
+    checks = [check(name="acme.short")(lambda output: len(output) < 9) for _ in range(2)]
+    changed = {**GAZETTE, "description": "of the evening"} if other else {**GAZETTE}
+    return [
+        {"checks": checks if other else checks[:1] * 2},
+        {"definitions": [GAZETTE, changed]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [*((one, True) for one in _named_twice(other=True)),
+     *((one, False) for one in _named_twice(other=False))],
+    ids=["two checks", "two definitions", "a check twice", "a definition twice"],
+)  # fmt: skip
+def test_of_two_with_one_name_none_is_lost(
+    tmp_path: Path, given: dict[str, Any], wrong: bool
+) -> None:
+    told = pytest.raises(InvalidInput, match=r"Two \w+ are named") if wrong else nullcontext()
+    with told:
+        PerdurePlugin(Settings.load(home=tmp_path), **given)
 
 
 @pytest.mark.parametrize("name", ["openai", "local", "scripted", "Acme", "a:b"])

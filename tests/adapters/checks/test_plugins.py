@@ -94,6 +94,14 @@ def test_a_check_that_is_installed_may_be_named_in_the_settings_too(
     assert found["acme.long"].function is long_enough.function
 
 
+def test_a_check_of_the_program_takes_no_name_of_a_plugins() -> None:
+    known = {"acme.long": long_enough}
+    again = check(name="acme.long")(long_enough.function)
+    assert plugins.with_own_checks(known, {"acme.long": again})["acme.long"] is again
+    with pytest.raises(InvalidInput, match=r"A plugin brings a check named acme\.long, and so"):
+        plugins.with_own_checks(known, {"acme.long": check(name="acme.long")(plain)})
+
+
 @pytest.mark.parametrize(
     ("points", "modules", "said"),
     [
