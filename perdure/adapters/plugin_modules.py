@@ -1,6 +1,8 @@
 """Loads a user's modules with tools, checks and hooks, by module name or by file."""
 
+import hashlib
 import importlib
+import os
 import sys
 import sysconfig
 import traceback
@@ -14,7 +16,10 @@ from types import ModuleType
 from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.layers import NAME_A_FILE, PACKAGE_START, is_plugin_file
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
+from perdure.event_log import get_logger
 from perdure.extending.foreign_code import contained, named
+
+_log = get_logger(__name__)
 
 CHECK_GROUP = "perdure.checks"
 HOOK_GROUP = "perdure.hooks"
@@ -64,12 +69,13 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
 
 
 def _of_file(path: Path) -> ModuleType:
-    path = path / PACKAGE_START if path.is_dir() else path
+    path = (path / PACKAGE_START if path.is_dir() else path).absolute()
     package = path.parent if path.name == PACKAGE_START else None
-    name = f"{MADE}{path.stem if package is None else package.name}"
+    # With its place, as plugins of two folders may have one name.
+    place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+    name = f"{MADE}{path.stem if package is None else package.name}_{place}"
     known = sys.modules.get(name)
-    # A file of the same name in another folder has this module name too.
-    if known is not None and known.__file__ == str(path):
+    if known is not None:
         return known
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
@@ -78,9 +84,10 @@ def _of_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python file")
     # At the end of the path, so that a neighbour cannot replace an installed package.
-    beside = str((package or path).parent)
-    if beside not in sys.path:
-        sys.path.append(beside)
+    beside = (package or path).parent
+    if str(beside) not in sys.path:
+        sys.path.append(str(beside))
+    _tell_of_others(beside, plugin=str(path))
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -89,6 +96,25 @@ def _of_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _tell_of_others(beside: Path, *, plugin: str) -> None:
+    """Log the neighbours whose names another folder's modules have: the plugin imports those."""
+    for path in sorted(beside.glob("*.py")):
+        loaded: object = getattr(sys.modules.get(path.stem), "__file__", None)
+        if (
+            not isinstance(loaded, str)
+            or loaded.startswith(LIBRARIES)
+            or Path(loaded).parent == beside
+        ):
+            continue
+        _log.warning(
+            "plugin_imports_another_file",
+            plugin=plugin,
+            file=str(path),
+            instead=loaded,
+            cure="Rename one of the two files, or make the plugin a package.",
+        )
 
 
 def _place(error: BaseException) -> str:

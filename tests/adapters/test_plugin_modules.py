@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from perdure.adapters.plugins import plugin_checks, plugin_tools
 from perdure.adapters.settings.layers import require_plugin_files
@@ -130,3 +131,24 @@ def test_an_installed_module_wins_over_one_beside(
     (tmp_path / "yaml.py").write_text("raise SystemExit('not ours')")
     monkeypatch.chdir(tmp_path)
     assert Settings.load(plugins="yaml").plugins == ("yaml",)
+
+
+def test_plugins_of_one_name_in_two_folders_are_each_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    runs = tmp_path / "runs"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"near_{tmp_path.name}.py").write_text("")
+        text = OURS.replace("acme", folder).replace("from beside import GREETING", "GREETING = 1")
+        said = f"open({str(runs)!r}, 'a').write({folder!r})"
+        (tmp_path / folder / "mine.py").write_text(f"import near_{tmp_path.name}\n{text}\n{said}")
+    named = [str(tmp_path / folder / "mine.py") for folder in ("a", "b")]
+    with capture_logs() as logs:
+        tools, checks, again = plugin_tools(named), plugin_checks(named), plugin_tools(named)
+    assert [one.fact.name for one in tools if isinstance(one, Tool)] == ["a.greet", "b.greet"]
+    assert (sorted(checks), again, runs.read_text()) == (["a.short", "b.short"], tools, "ab")
+    told = [one for one in logs if one["event"] == "plugin_imports_another_file"]
+    places = [(one["plugin"], Path(one["file"]).parent.name) for one in told]
+    assert places == [(named[1], "b")]
