@@ -29,6 +29,7 @@ from temporalio.workflow import (
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
+from perdure.domain.foundation.problems import escaped
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import OpenGate
 from perdure.domain.run.result import RunResult
@@ -327,7 +328,9 @@ def _checked(kind: LoopKind, fields: Mapping[str, object]) -> dict[str, JsonValu
         task: dict[str, JsonValue] = {name: _as_json(value) for name, value in fields.items()}
         validated({**task, "kind": kind})
     except (InvalidInput, ValueError) as error:
-        raise ApplicationError(str(error), type=INVALID_TASK, non_retryable=True) from error
+        # From none: with half a character in its words, a cause cannot be sent either.
+        said = escaped(str(error))
+        raise ApplicationError(said, type=INVALID_TASK, non_retryable=True) from None
     return task
 
 

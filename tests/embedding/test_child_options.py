@@ -10,9 +10,11 @@ import pytest
 from installation import Installation
 from temporalio import workflow
 from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
@@ -23,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
     from perdure.workflow import Child, OpenGate, agent
 
 CUSTOMER = SearchAttributeKey.for_keyword("Customer")
+HALF = "\ud83d"  # of an emoji: UTF-8 cannot encode it
 RANK = SearchAttributeKey.for_int("Rank")
 OF_CUSTOMER = TypedSearchAttributes(
     [SearchAttributePair(CUSTOMER, "c-17"), SearchAttributePair(RANK, 3)]
@@ -130,6 +133,30 @@ async def test_gates_are_answered_beside_a_memo(bare: Installation) -> None:
         assert await handle.result() == "Said."
     told = await (await client.get_workflow_handle(loop).describe()).memo()
     assert told["customer"] == "c-17"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"goal": HALF}, r'goal: found "\ud83d"'),
+        ({"goal": "x", "agent": {"max_iterations": HALF}}, r'agent.max_iterations: found "\ud83d"'),
+        ({"goal": "x", "budget": {HALF: 1}}, r"\ud83d"),
+        ({"goal": "x", "metadata": {"label": HALF}}, r"\ud83d"),
+    ],
+    ids=["a text", "a value", "a name", "a label"],
+)
+async def test_a_refusal_with_half_a_character_can_be_sent(
+    given: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ApplicationError) as caught:
+        await agent(**given)  # refused before it asks anything of a workflow
+    failure = Failure()
+    DataConverter.default.failure_converter.to_failure(
+        caught.value, DataConverter.default.payload_converter, failure
+    )
+    assert (failure.application_failure_info.type, told in failure.message) == (
+        "invalid_task", True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

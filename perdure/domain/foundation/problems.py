@@ -256,7 +256,12 @@ def shown(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = str(value)
-    return clipped(text, FOUND_CHARACTERS)
+    return clipped(escaped(text), FOUND_CHARACTERS)
+
+
+def escaped(text: str) -> str:
+    r"""The text with halves of characters as `\ud83d`: no message with one could be sent."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -> Problem:

@@ -67,6 +67,7 @@ def test_a_root_goes_before_every_path() -> None:
 def test_a_long_value_is_cut_and_an_odd_one_is_shown() -> None:
     assert len(shown("x" * 500)) == 80
     assert shown({1, 2}.__class__).startswith("<class")
+    assert shown(["half \ud83d, whole 😀"]) == '["half \\ud83d, whole 😀"]'
     assert str(Problem(path="a", found="1", allowed="2")) == "a: found 1; allowed: 2."
 
 
