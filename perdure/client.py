@@ -37,7 +37,9 @@ from perdure.interfaces.services import Services
 from perdure.run_handle import RunHandle
 from perdure.submission.loading import load, load_data, revise, store
 from perdure.submission.plain_values import plain_fields
+from perdure.submission.task_file import is_readable
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
+from perdure.text_files import pipes_read_anew
 
 COMPOSITION = "perdure.composition.client_services"
 DEFAULTS_FILE = "perdure.yaml"
@@ -191,7 +193,9 @@ class Client:
         """
         text_or_none("run_id", run_id)
         text_or_none("idempotency_key", idempotency_key)
-        spec = await self._spec(task, flags_of(flags))
+        given = flags_of(flags)
+        with pipes_read_anew():
+            spec = await self._spec(task, given)
         run = await self.gateway.start(
             spec, run_id=run_id, idempotency_key=idempotency_key, by=self.by
         )
@@ -308,7 +312,7 @@ class Client:
     def _task_file(self, path: PurePath) -> str:
         """A path always means a file, where the same words could be a goal."""
         found = (self.surroundings.folder or Path()) / path
-        if not found.is_file():
+        if not is_readable(found):
             raise NotFound(f"There is no task file {found}.", cure="Check the path.")
         return str(found)
 

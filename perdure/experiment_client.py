@@ -21,9 +21,16 @@ from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.experiments.trial_rows import TrialRow, trial_rows
 from perdure.interfaces.python_arguments import EXPERIMENT, text, text_or_none, wrong
 from perdure.interfaces.services import Services
-from perdure.submission.experiments import experiment_of, load_experiment, more_entries, stored_plan
+from perdure.submission.experiments import (
+    ExperimentSubmission,
+    experiment_of,
+    load_experiment,
+    more_entries,
+    stored_plan,
+)
 from perdure.submission.plain_values import plain_fields, plain_rows
 from perdure.submission.types import Surroundings
+from perdure.text_files import pipes_read_anew
 
 if TYPE_CHECKING:
     from perdure.gateway.experiments import Experiments as ExperimentGateway
@@ -59,14 +66,8 @@ class Experiments:
         # Asked first: what the workers take by default decides what the file means.
         default = await self.default_model()
         here = replace(self.surroundings, default_model=default)
-        match cast("object", experiment):
-            case str() | PurePath() as path:
-                file = text("experiment", str(path))
-                submitted = load_experiment(file, surroundings=here)
-            case Mapping() as given:
-                submitted = experiment_of(_fields(given), surroundings=here)
-            case other:
-                raise wrong("experiment", other, "the path of its file, or its fields")
+        with pipes_read_anew():
+            submitted = _submitted(experiment, here)
         plan = await bounded(
             await stored_plan(submitted, self.services.blobs),
             submitted.entries,
@@ -164,7 +165,8 @@ class ExperimentHandle:
         gateway = self._experiments.gateway
         plan, known = (await gateway.stored(self.id)).plan, await gateway.entries(self.id)
         around = self._experiments.surroundings
-        entries = more_entries(given, plan, known, surroundings=around)
+        with pipes_read_anew():
+            entries = more_entries(given, plan, known, surroundings=around)
         services, default = self._experiments.services, await self._experiments.default_model()
         await check_added(
             plan, entries, services.models(), check=services.gateway.check, default_model=default
@@ -173,6 +175,18 @@ class ExperimentHandle:
         found = await gateway.extend(self.id, entries, after=len(known))
         await self._experiments.decided("experiment_extended", self.id)
         return found
+
+
+def _submitted(experiment: object, around: Surroundings) -> ExperimentSubmission:
+    match experiment:
+        case str() | PurePath() as path:
+            file = text("experiment", str(path))
+            return load_experiment(file, surroundings=around)
+        case Mapping():
+            fields = cast("Mapping[str, object]", experiment)
+            return experiment_of(_fields(fields), surroundings=around)
+        case other:
+            raise wrong("experiment", other, "the path of its file, or its fields")
 
 
 def _fields(experiment: Mapping[str, object]) -> dict[str, JsonValue]:

@@ -2,13 +2,17 @@
 
 import os
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 
 MIB = 1024 * 1024
 # Texts that came through a pipe, such as /dev/stdin: it can be read once, but a task is read again.
-_piped: dict[Path, str] = {}
+_of_command: dict[Path, str] = {}
+_piped: ContextVar[dict[Path, str]] = ContextVar("_piped", default=_of_command)
 
 
 def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it.") -> str:
@@ -22,8 +26,9 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
         NotFound: there is no such file.
         InvalidInput: it cannot be read, is larger, or is not UTF-8.
     """
-    if path in _piped:
-        return _piped[path]
+    piped = _piped.get()
+    if path in piped:
+        return piped[path]
     try:
         with path.open("rb") as file:
             # One byte more shows that it is too large: a pipe has no size to ask for.
@@ -46,5 +51,19 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
             f"The file {path} is not UTF-8 text ({error.reason}).", cure="Save it as UTF-8."
         ) from None
     if not is_regular:
-        _piped[path] = text
+        piped[path] = text
     return text
+
+
+@contextmanager
+def pipes_read_anew() -> Generator[None]:
+    """Read each pipe once in here, whatever came through it before.
+
+    A program that goes on may get another text through the same pipe, and must not take the first
+    one for it.
+    """
+    before = _piped.set({})
+    try:
+        yield
+    finally:
+        _piped.reset(before)

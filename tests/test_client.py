@@ -1,6 +1,8 @@
 import asyncio
 import copy
+import os
 import pickle
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date
@@ -287,6 +289,18 @@ async def test_a_path_is_a_file_and_no_goal(
         await client.start(Path("missing"))
     await client.start(Path("task.yaml"))
     assert [spec.goal for spec, *_ in gateway.started] == ["From the file."]
+
+
+@pytest.mark.parametrize("form", [Path, str])
+async def test_what_comes_through_a_pipe_is_one_task(
+    client: Client, gateway: Recorder, tmp_path: Path, form: Any
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for goal in ("First.", "Second."):
+        fields = f"{{kind: agent, goal: {goal}}}"
+        threading.Thread(target=pipe.write_text, args=(fields,), daemon=True).start()
+        await client.start(form(pipe))
+    assert [spec.goal for spec, *_ in gateway.started] == ["First.", "Second."]
 
 
 async def test_values_of_python_programs_are_data(client: Client, gateway: Recorder) -> None:

@@ -2,12 +2,14 @@
 
 import os
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
-from perdure.text_files import read_text
+from perdure.text_files import pipes_read_anew, read_text
 
 
 @pytest.mark.parametrize("data", [b"gr\xc3\xbcn\n", b"\xef\xbb\xbfgr\xc3\xbcn\n"])
@@ -33,10 +35,19 @@ def test_what_is_no_short_text_is_refused(tmp_path: Path, data: bytes, words: st
 
 def test_a_pipe_can_be_read_again(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe")
-    writing = threading.Thread(target=pipe.write_bytes, args=(b"goal: x\n",))
-    writing.start()
+    with written(pipe, "goal: x\n"):
+        assert read_text(pipe) == read_text(pipe) == "goal: x\n"
+    for text in ("goal: y\n", "goal: z\n"):
+        with written(pipe, text), pipes_read_anew():
+            assert read_text(pipe) == read_text(pipe) == text
+    assert read_text(pipe) == "goal: x\n"
 
-    assert read_text(pipe) == read_text(pipe) == "goal: x\n"
+
+@contextmanager
+def written(pipe: Path, text: str) -> Generator[None]:
+    writing = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writing.start()
+    yield
     writing.join()
 
 

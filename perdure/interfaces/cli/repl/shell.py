@@ -16,6 +16,7 @@ from perdure.interfaces.cli.repl.completion import Branch, branch_of
 from perdure.interfaces.cli.repl.parse_line import meaning
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, line, stack, table
+from perdure.text_files import pipes_read_anew
 
 GREETING = "/help shows what there is, Tab completes, /quit leaves; what runs goes on."
 INTERRUPTED = 130
@@ -39,7 +40,8 @@ class Shell:
         code = 0
         async for text in lines:
             try:
-                ended = await self._line(text)
+                with pipes_read_anew():
+                    ended = await self._line(text)
             except PerdureError as error:
                 self._session.output.error(error)
                 ended = error.exit_code
