@@ -7,7 +7,7 @@ result = await client.run("Write a haiku about rust.")
 import importlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Protocol, Self, cast
@@ -35,7 +35,7 @@ from perdure.interfaces.python_arguments import (
 )
 from perdure.interfaces.services import Services
 from perdure.run_handle import RunHandle
-from perdure.submission.loading import load, load_data, revise, store
+from perdure.submission.loading import load, load_data, load_spec, revise, store
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.task_file import is_readable
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
@@ -294,9 +294,10 @@ class Client:
             case AgentSpec() | RefineSpec() | RolesSpec() | DelegationSpec() as spec:
                 # Only to refuse what JSON cannot say, such as NaN, which models let through.
                 plain_fields(spec.model_dump(by_alias=True), heading=SPECIFICATION)
-                if flags == Flags():
-                    return spec
-                submission = revise(spec, flags, surroundings=self.surroundings)
+                submission = load_spec(spec, surroundings=self.surroundings)
+                if flags != Flags():
+                    read = revise(submission.spec, flags, surroundings=self.surroundings)
+                    submission = replace(read, blobs={**submission.blobs, **read.blobs})
             case PurePath() as path:
                 file = self._task_file(path)
                 submission = await self._seen(lambda at: load(file, flags, surroundings=at))

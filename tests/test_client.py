@@ -93,6 +93,29 @@ async def test_flags_win_over_a_specification_too(
     assert blobs.kept == {"hmac:0": b"replies: [{text: hi}]"}
 
 
+@pytest.mark.parametrize("flags", [None, Flags(model="scripted:s.yaml")])
+async def test_a_specification_names_files_as_its_fields_do(
+    client: Client, gateway: Recorder, blobs: Blobs, tmp_path: Path, flags: Flags | None
+) -> None:
+    (tmp_path / "n.md").write_text("A note.")
+    (tmp_path / "long.md").write_text("x" * 20_000)
+    (tmp_path / "s.yaml").write_text("replies: [{text: hi}]")
+    fields = {
+        "kind": "agent", "goal": "x", "workspace": ".",
+        "models": {"executor": "scripted:s.yaml"},
+        "context": {"notes": {"file": "n.md"}, "more": "file: long.md"},
+    }  # fmt: skip
+    for task in (fields, AgentSpec.model_validate(fields)):
+        blobs.kept.clear()
+        await client.start(task, flags=flags)
+        assert sorted(map(len, blobs.kept.values())) == [21, 20_000]
+    one, other = (spec for spec, *_ in gateway.started)
+    assert one == other
+    assert one.context["notes"] == "A note."
+    with pytest.raises(InvalidInput, match=r"context\.notes: found \"no\.md\""):
+        await client.start(AgentSpec(kind="agent", goal="x", context={"notes": {"file": "no.md"}}))
+
+
 async def test_a_wrong_task_is_refused_before_anything_starts(
     client: Client, gateway: Recorder
 ) -> None:

@@ -87,6 +87,27 @@ def load_data(
     return _submitted(own, flags, surroundings, defaults_folder=surroundings.folder)
 
 
+def load_spec(spec: Spec, *, surroundings: Surroundings) -> Submission:
+    """Read the files that a specification names, as those of its fields would be read.
+
+    Raises:
+        InvalidInput: a reference does not fit; the message lists all problems.
+    """
+    whole: Fields = spec.model_dump(mode="json", by_alias=True)
+    references = References(surroundings.measure)
+    own = Layer(name="the specification", fields=whole, folder=surroundings.folder)
+    layer = references.resolved(own)
+    if layer.fields == whole and not references.problems:
+        return Submission(spec=spec, blobs=references.blobs)
+    read = validated(
+        dict(layer.fields),
+        [layer],
+        problems=references.problems,
+        rubric_problems=surroundings.rubric_problems,
+    )
+    return Submission(spec=read, blobs=references.blobs)
+
+
 async def store(submission: Submission, blobs: BlobStore) -> Spec:
     """Put the files of a submission into the blob store.
 
