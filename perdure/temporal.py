@@ -53,7 +53,13 @@ from perdure.embedding.activity_tools import (
     require_readable,
 )
 from perdure.embedding.foreign_workers import require_fitting, with_behavior
-from perdure.embedding.given_parts import by_name, given_definition, given_role, named_well
+from perdure.embedding.given_parts import (
+    by_name,
+    given_definition,
+    given_role,
+    named_well,
+    queue_names,
+)
 from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories
 from perdure.extending.check_decorator import CustomCheck
@@ -106,7 +112,7 @@ class PerdurePlugin(SimplePlugin):
         definitions: Sequence[Path | Mapping[str, JsonValue]] = (),
         queues: Sequence[str] = (),
     ) -> None:
-        self._queues = tuple(queues)
+        self._queues = queue_names(queues)
         self._settings = settings or Settings.load()
         self._brought = Brought(
             tools=tuple(tools),
@@ -122,10 +128,10 @@ class PerdurePlugin(SimplePlugin):
         super().__init__(
             "perdure.PerdurePlugin",
             data_converter=self._joined,
-            activities=None if queues else [self._late.open_task, self._late.read_run_output],
-            workflows=None if queues else TASK_STARTS,
+            activities=None if self._queues else [self._late.open_task, self._late.read_run_output],
+            workflows=None if self._queues else TASK_STARTS,
             workflow_runner=passing_through,
-            interceptors=None if queues else [PassedOnHeaders()],
+            interceptors=None if self._queues else [PassedOnHeaders()],
         )
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:

@@ -14,6 +14,7 @@ from perdure.domain.foundation.names import LOCAL_MODELS, PROVIDERS
 from perdure.domain.ports import ModelClient
 from perdure.domain.roles.definition_library import RoleFile, StoredDefinition, refusal
 from perdure.extending.check_decorator import CustomCheck
+from perdure.interfaces.python_arguments import wrong
 from perdure.strict_yaml import parse
 from perdure.text_files import read_text
 
@@ -32,6 +33,16 @@ def by_name(given: Iterable[Named], *, noun: str) -> dict[str, Named]:
                 f"Two {noun} are named {one.name}.", cure="Rename or remove one of them."
             )
     return found
+
+
+def queue_names(given: object) -> tuple[str, ...]:
+    """The queues; a text is refused, whose letters would be polled as queues each."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        names = tuple(given)
+        well = all(isinstance(name, str) and name.strip() for name in names)
+        if well and len(set(names)) == len(names):
+            return names
+    raise wrong("queues", given, 'a list of names of task queues, each once, such as ["loops"]')
 
 
 def named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:

@@ -92,6 +92,12 @@ def test_the_workers_own_queue_is_left_alone(tmp_path: Path) -> None:
         plugin.configure_worker({"task_queue": "loops"})  # type: ignore[typeddict-item]
 
 
+@pytest.mark.parametrize("queues", ["main", "", [""], [" "], ["a", "a"], [1], 3, [["a"]]], ids=str)
+def test_what_names_no_queues_is_refused(tmp_path: Path, queues: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"queues: found .*each once, such as"):
+        PerdurePlugin(Settings.load(home=tmp_path), queues=queues)
+
+
 @pytest.mark.parametrize("as_file", [True, False], ids=["as files", "as they are"])
 async def test_a_loop_and_a_role_of_their_own_speak(
     bare: Installation, tmp_path: Path, as_file: bool
