@@ -18,12 +18,15 @@ from pydantic import JsonValue, ValidationError
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import BETWEEN_RUNS
+from perdure.domain.foundation.problems import shown
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import GatesBelow, OpenGate
 
 TOLD = BETWEEN_RUNS[0]
 NAME_CHARACTERS = 200
+ANSWERS = "a choice or a text, a Reply of such, or None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +102,29 @@ def gates_of_children() -> ChildGates:
 async def _answer(on_gate: OnGate, gate: OpenGate) -> None:
     try:
         given = on_gate(gate)
-        reply = await given if inspect.isawaitable(given) else given
+        message = _message(gate, await given if inspect.isawaitable(given) else given)
     except Exception:
         # The gate stays open: people can answer it, and its deadline applies.
         workflow.logger.exception("on_gate failed for gate %s; it is left to people", gate.key)
         return
-    if reply is None:
+    if message is None:
         return
     try:
         # As JSON, so that it does not matter how the worker's client converts values.
         handle = workflow.get_external_workflow_handle(gate.run)
-        await handle.signal("answer", _message(gate, reply))
+        await handle.signal("answer", message)
     except FailureError:
         return  # the loop has just ended
 
 
-def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
+def _message(gate: OpenGate, reply: object) -> dict[str, JsonValue] | None:
+    """The answer as a message; None leaves the gate to people."""
+    if reply is None:
+        return None
     if isinstance(reply, str):
         reply = Reply(choice=reply) if gate.choices else Reply(text=reply)
+    if not isinstance(reply, Reply) or not _are_texts(reply.choice, reply.text):
+        raise InvalidInput(f"on_gate: found {shown(reply)}; allowed: {ANSWERS}.")
     me = workflow.info().workflow_id
     return {
         # The full name, since an approval is only for the arguments that were shown.
@@ -125,6 +133,10 @@ def _message(gate: OpenGate, reply: Reply | str) -> dict[str, JsonValue]:
         "text": reply.text,
         "by": f"workflow {me}"[:NAME_CHARACTERS],
     }
+
+
+def _are_texts(*values: object) -> bool:
+    return all(value is None or isinstance(value, str) for value in values)
 
 
 def _read(told: Sequence[object]) -> GatesBelow | None:

@@ -61,6 +61,10 @@ class Deciding:
             match way.answer:
                 case "leave":
                     return None
+                case "odd":
+                    return {"choice": "approve"}  # type: ignore[return-value]
+                case "number":
+                    return Reply(choice=True)  # type: ignore[arg-type]
                 case "fail":
                     raise RuntimeError("the handler is broken")
                 case "wait":
@@ -177,16 +181,27 @@ async def test_each_of_several_loops_is_answered(bare: Installation) -> None:
         assert refunded == ["o-1"] * 3
 
 
-LEFT = {"it leaves it to people": "leave", "it fails": "fail", "its answer is none": "perhaps"}
+ALLOWED = "allowed: a choice or a text, a Reply of such, or None"
+LEFT = {
+    "it leaves it to people": ("leave", ""),
+    "it fails": ("fail", "the handler is broken"),
+    "its answer is none": ("perhaps", ""),
+    "its answer is no reply": ("odd", f'found {{"choice": "approve"}}; {ALLOWED}'),
+    "its choice is no text": ("number", f"found Reply(choice=True, text=None); {ALLOWED}"),
+}
 
 
-@pytest.mark.parametrize("answer", LEFT.values(), ids=LEFT.keys())
-async def test_what_it_does_not_answer_people_do(bare: Installation, answer: str) -> None:
+@pytest.mark.parametrize(("answer", "logged"), LEFT.values(), ids=LEFT.keys())
+async def test_what_it_does_not_answer_people_do(
+    bare: Installation, caplog: pytest.LogCaptureFixture, answer: str, logged: str
+) -> None:
     async with deciding(bare, await _way(bare, answer)) as (handle, refunded, _):
         await _approve(bare, f"{handle.id}-0", handle)
         assert await handle.result() == ["Done."]
         assert refunded == ["o-1"]
         assert (await handle.query(Deciding.told))["gates"] == ["tool_approval shop.refund"]
+    failed = [one for one in caplog.records if "on_gate failed" in one.getMessage()]
+    assert [logged in str(one.exc_info) for one in failed] == ([True] if logged else [])
 
 
 async def test_an_answer_of_people_relieves_the_workflow(bare: Installation) -> None:
