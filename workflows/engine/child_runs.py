@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import (
     ApplicationError,
@@ -94,16 +95,6 @@ class NotStarted:
     spent: LimitReached | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What children have been told of people's messages to this run."""
-
-    paused: bool = False
-    stop: bool = False
-    said: int = 0
-    holds: tuple[Said, ...] = ()
-
-
 @dataclass(slots=True)
 class _Running:
     """A child at work."""
@@ -180,7 +171,16 @@ class ChildRuns:
             cost_limit_usd=limits.cost_usd,
         )
         state.children = rules.noted(state.children, child)
-        return order, run, order.make(run, self._site_of(order), limits)
+        try:
+            return order, run, order.make(run, self._site_of(order), limits)
+        except ValidationError as error:
+            # Raised here, it would only fail the same workflow task again and again.
+            return self._not_started(order, run, error)
+
+    def _not_started(self, order: ChildSpec, run: str, error: Exception) -> NotStarted:
+        self.run.state.budget = budgets.release(self.run.state.budget, run)
+        self._note_child_end(run, None, SpendReport(), error=str(error))
+        return NotStarted(order, clipped_line(f"it could not be started: {error}", 300))
 
     def _site_of(self, order: ChildSpec) -> Placement:
         """A child that writes gets a copy of the parent's files; one that only reads uses them."""
@@ -224,18 +224,16 @@ class ChildRuns:
                 },
             )
         except (WorkflowAlreadyStartedError, FailureError) as error:
-            self.run.state.budget = budgets.release(self.run.state.budget, run)
-            self._note_child_end(run, None, SpendReport(), error=str(error))
-            return NotStarted(order, clipped_line(f"it could not be started: {error}", 300))
+            return self._not_started(order, run, error)
         self.run.record_event("child_started", child=run, name=order.name, kind=order.kind)
         return _Running(order, run, handle)
 
-    async def _watch_children(self, running: Sequence[_Running], ordered: Heard) -> None:
+    async def _watch_children(self, running: Sequence[_Running], ordered: rules.Heard) -> None:
         """Wait for all; pass on what people ask of this run meanwhile.
 
         `ordered` is what people had said when the children were ordered.
         """
-        told = Heard(said=ordered.said, holds=ordered.holds)
+        told = rules.Heard(said=ordered.said, holds=ordered.holds)
         deadline: datetime | None = None
         while open_ones := [one for one in running if one.end is None]:
             if self.run.interruption is not None:
@@ -257,7 +255,7 @@ class ChildRuns:
                     await self._settle_child(one)
 
     async def _next_child(
-        self, open_ones: Sequence[_Running], told: Heard, *, timeout: float | None
+        self, open_ones: Sequence[_Running], told: rules.Heard, *, timeout: float | None
     ) -> bool:
         """Wait until a child ended or people said something; False when the time is up first."""
         heard = asyncio.create_task(
@@ -273,7 +271,9 @@ class ChildRuns:
         heard.cancel()
         return bool(done)
 
-    async def _pass_on(self, open_ones: Sequence[_Running], told: Heard, now: Heard) -> None:
+    async def _pass_on(
+        self, open_ones: Sequence[_Running], told: rules.Heard, now: rules.Heard
+    ) -> None:
         await self._pass_on_said(open_ones, after=told.said)
         await self._pass_on_taken_back(open_ones, told.holds)
         message: AnyMessage | None = None
@@ -287,10 +287,10 @@ class ChildRuns:
         self.run.sync_visibility()
         await asyncio.gather(*(send(one.handle, verb, message) for one in open_ones))
 
-    def _heard_now(self) -> Heard:
+    def _heard_now(self) -> rules.Heard:
         control = self.run.state.control
         stop, holds = control.stop is not None, tuple(control.standing)
-        return Heard(control.paused, stop, control.said_count, holds)
+        return rules.Heard(control.paused, stop, control.said_count, holds)
 
     async def _pass_on_said(self, open_ones: Sequence[_Running], *, after: int) -> None:
         """Pass on what people said to child loops; an agent has no later prompt to put it in."""

@@ -5,11 +5,13 @@ The run does not continue as new while such a child is open.
 
 from collections.abc import Callable
 
+from pydantic import ValidationError
 from temporalio import workflow
 
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.foundation.names import LoopKind
+from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.roles.definition import RoleDefinition
 from perdure.domain.roles.nested_loops import (
@@ -33,6 +35,7 @@ from perdure.workflows.role_parts.stages import BASE, Stages
 
 # Patch: a run whose budget was spent before a stage that runs a loop ended as failed.
 SPENT_IS_NO_FAILURE = "a loop for which the budget is spent fails no stage"
+WHY_CHARACTERS = 300
 NO_DEFINITION = "its loop has no definition here, so it cannot be run as a stage"
 
 
@@ -63,7 +66,13 @@ class NestedLoops:
             unwritten=state.turn.unwritten, record=IterationRecord(index=state.iteration)
         )
         self.stages.note_stage(role)
-        order = self._order(role)
+        try:
+            order = self._order(role)
+        except ValidationError as error:
+            # Raised here, it would only fail the same workflow task again and again.
+            why = clipped_line(f"its loop could not be started: {error}", WHY_CHARACTERS)
+            await self.stages.end_stage(role, "failed", error=why)
+            return
         if order is None:
             await self.stages.end_stage(role, "failed", error=NO_DEFINITION)
             return

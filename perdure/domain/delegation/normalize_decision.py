@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from perdure.domain.delegation.confidence import read_sureness
 from perdure.domain.delegation.decisions import DECISION_NAMES, MOST_HYPOTHESES, DecisionName
 from perdure.domain.foundation.json_extraction import value_of
+from perdure.domain.foundation.plain_text import is_blank
 from perdure.domain.foundation.problems import shown
 
 # In the order in which they are looked for: "final plan" completes, "plan to delegate" delegates.
@@ -189,7 +190,13 @@ def _first(given: Given, keys: Sequence[str]) -> JsonValue:
 
 
 def _text(given: Given, keys: Sequence[str]) -> str:
-    found = _first(given, keys)
+    """What the first filled one of some fields says; empty where people would see nothing of it."""
+    said = _as_words(_first(given, keys))
+    # A rule or a hidden sign tells nobody anything, and no run could start with it as its task.
+    return "" if is_blank(said) else said
+
+
+def _as_words(found: JsonValue) -> str:
     match found:
         case str():
             return found.strip()

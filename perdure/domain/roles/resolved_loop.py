@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from perdure.domain.foundation.plain_text import is_blank
 from perdure.domain.foundation.problems import Problem, nearest_name, shown
 from perdure.domain.roles.definition import (
     DEFAULT_ACCESS,
@@ -126,7 +127,10 @@ def _nested(
     wrong: list[Problem] = []
     chain = (*asked.above, asked.name)
     for role in definition.roles:
-        if role.loop is None or role.loop.definition is None:
+        if role.loop is None:
+            continue
+        wrong += _without_goal(definition, role)
+        if role.loop.definition is None:
             continue
         path = f"{definition.name}.roles.{role.name}.loop"
         problem = _endless(role.loop, chain, path)
@@ -141,6 +145,15 @@ def _nested(
         if resolved.snapshot is not None:
             found[role.name] = resolved.snapshot
     return found, wrong
+
+
+def _without_goal(definition: LoopDefinition, role: RoleDefinition) -> list[Problem]:
+    """A stage whose loop could not start: its prompt is the goal, and people see nothing of it."""
+    # Here, where parameters are put in; an empty one can leave such a prompt.
+    if not is_blank(role.prompt):
+        return []
+    path = f"{definition.name}.roles.{role.name}.prompt"
+    return [Problem(path=path, found=shown(role.prompt), allowed="a text that is not empty")]
 
 
 def _endless(loop: NestedLoop, chain: tuple[str, ...], path: str) -> Problem | None:

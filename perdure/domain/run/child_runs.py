@@ -6,6 +6,7 @@ becomes part of its parent's, once, on whatever path it ends.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
@@ -23,6 +24,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.spec import CommonSpec, Placement
+from perdure.domain.turns.guidance import Said
 
 
 class Commission(FrozenModel):
@@ -47,6 +49,16 @@ def commission_of(site: Placement, spec: CommonSpec) -> Commission | None:
         briefing=site.briefing,
         temperature=spec.agent.temperature,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What children have been told of people's messages to the run above them."""
+
+    paused: bool = False
+    stop: bool = False
+    said: int = 0
+    holds: tuple[Said, ...] = ()
 
 
 # Children of a wave are awaited within one iteration, because continue-as-new would end them, and

@@ -157,6 +157,18 @@ UNREADABLE: dict[str, tuple[str, str]] = {
         json.dumps({"decision": "diagnose", "hypotheses": [{"statement": "x"}]}),
         "hypotheses[0].test",
     ),
+    "instructions of which people see nothing": (
+        json.dumps({"delegations": [WORK | {"instructions": "---"}]}),
+        "delegations[0].instructions",
+    ),
+    "a guess of which people see nothing": (
+        json.dumps({"hypotheses": [GUESS | {"statement": "\u200b"}]}),
+        "hypotheses[0].statement",
+    ),
+    "a test of which people see nothing": (
+        json.dumps({"hypotheses": [GUESS | {"test": "```\n```"}]}),
+        "hypotheses[0].test",
+    ),
     "a question without words": ('{"decision": "escalate"}', "question"),
     "a delegation in words": ("Decision: delegate\nto w1", "as a JSON object"),
     "a list": ("[1, 2]", "no JSON object"),

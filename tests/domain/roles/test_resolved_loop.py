@@ -229,6 +229,25 @@ def test_nested_loops_that_cannot_run_are_told(
     assert expected in " ".join(str(problem) for problem in found.problems)
 
 
+@pytest.mark.parametrize("task", ["---", "\u200b", "<!-- -->"])
+@pytest.mark.parametrize("loop", [{"definition": "inner"}, {"kind": "delegation"}])
+def test_a_stage_is_told_of_a_loop_that_would_get_no_goal(
+    task: str, loop: dict[str, JsonValue]
+) -> None:
+    inner: dict[str, JsonValue] = {"name": "inner", "roles": [{"role": "coder", "prompt": "p"}]}
+    outer: dict[str, JsonValue] = {
+        "name": "outer",
+        "parameters": [{"name": "task"}],
+        "roles": [{"name": "deep", "prompt": "{{task}}", "loop": loop}],
+        "termination_condition": {"type": "manual"},
+    }
+    found = resolve_loop(
+        library(inner, outer), "outer", goal="g", parameters={"task": task}, provided=()
+    )
+    (problem,) = found.problems
+    assert problem.path == "outer.roles.deep.prompt"
+
+
 def test_capabilities_are_told_by_tools() -> None:
     assert capabilities(["todo.add", "sprint.read", "fs.read"], ["agent"]) == {
         "todos",
