@@ -44,12 +44,14 @@ _MEMBER = re.compile(
     r"[{,\s](?P<quote>['\"]?)confidence(?P=quote)\s*[:=]\s*['\"]?(?P<value>[^,}'\"\n]+)",
     re.IGNORECASE,
 )
+_BLANKS = re.compile(r"[ \t]+")
+# Repeats are bounded: each sign of a row of bars or brackets may be where a label begins.
 _LABEL = re.compile(
     r"""
-    (?:^|(?<=[.;!?(\[|])) [\s*_\#>|<(\[-]*
-    (?:(?:my|own|overall|final|total|self[ -]reported)\s+)*
+    (?:^|(?<=[.;!?(\[|])) [\s*_\#>|<(\[-]{0,40}+
+    (?:(?:my|own|overall|final|total|self[ -]reported)\s{1,4}+){0,6}+
     confidence (?:[ _-](?:score|level|rating|value))?
-    (?:[ ]in[ ](?:this|the|my)[ ]\w+)? (?:[ ]\([^)\n]*\))? [*_`]*
+    (?:[ ]in[ ](?:this|the|my)[ ]\w+)? (?:[ ]\([^)\n]{0,200}\))? [*_`]*
     (?:[ \t]*[:=|>–—]|[ \t]*\n|(?<=my[ ]confidence)[ ]is\b)
     [\s*_`:"']* (?P<value>[^\n<|]+)
     """,
@@ -123,7 +125,9 @@ def labelled_sureness(text: str) -> JsonValue:
         ]
         return written[-1] if written else None
     lines = [line for line in text.splitlines() if line.strip(" \t`")][-LAST_LINES:]
-    said = [match["value"] for match in _LABEL.finditer("\n".join(lines))]
+    # Cells of tables are padded with any number of blanks.
+    last = _BLANKS.sub(" ", "\n".join(lines))
+    said = [match["value"] for match in _LABEL.finditer(last)]
     values = [read_sureness(one.strip(" \t*_`|.)]\"'")).value for one in said]
     return next((value for value in reversed(values) if value is not None), None)
 

@@ -150,7 +150,8 @@ DECORATORS = frozenset(
 _DUNDER = re.compile(r"__[A-Za-z]\w*__")
 # A field of a format string that looks into its value: `{0.real}`, `{x[a].b}`.
 # JSON and prose in braces have blanks or quotes where a field has none.
-_FIELD_ACCESS = re.compile(r"\{[\w.\[\]]*\.[^\W\d]\w*[\w.\[\]!:]*\}")
+# It never goes back (`*+`), or a long field without an end would take minutes.
+_FIELD_ACCESS = re.compile(r"\{(?:[\w\[\]]|\.(?![^\W\d]))*+\.[^\W\d][\w.\[\]!:]*+\}")
 _FORMATTING = frozenset({"format", "format_map", "vformat"})
 
 

@@ -176,8 +176,8 @@ def _bound_names(node: ast.AST) -> list[str]:
             return []
 
 
-def names_in(target: ast.expr) -> list[str]:
-    """The names that an assignment to a target binds."""
+def names_in(target: ast.AST) -> list[str]:
+    """The names in a part of the code; of a target those that an assignment to it binds."""
     return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 

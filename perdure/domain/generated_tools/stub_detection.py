@@ -6,6 +6,8 @@ it was given.
 
 import ast
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from perdure.domain.generated_tools.code import Checked
 from perdure.domain.generated_tools.handler import returns_of
@@ -60,54 +62,80 @@ def _depends(node: ast.FunctionDef) -> bool:
     if not inputs:
         return any(_calls(one) for one in returns_of(node))
     tainted = set(inputs)
+    body = _steps(node.body)
     # Again until nothing new depends on the inputs: a loop reads above what it writes below.
     for _ in range(MOST_ROUNDS):
         before = len(tainted)
-        _spread(node.body, tainted, decided=False)
+        _spread(body, tainted, decided=False)
         if len(tainted) == before:
             break
-    return _returned(node.body, tainted, decided=False)
+    return _returned(body, tainted, decided=False)
 
 
 def _calls(node: ast.AST) -> bool:
     return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
-def _reads(node: ast.AST | None, tainted: set[str]) -> bool:
-    return node is not None and any(
-        isinstance(part, ast.Name) and part.id in tainted for part in ast.walk(node)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement with the names in it, collected once: the rounds ask for them again and again.
+
+    `deciding`: names by whose values one of its blocks runs or not. `bound`: names that it gives a
+    value. `returned`: names in what it returns; None: it returns nothing.
+    """
+
+    names: frozenset[str]
+    deciding: frozenset[str]
+    bound: frozenset[str]
+    returned: frozenset[str] | None
+    blocks: tuple[tuple["_Step", ...], ...]
+    is_definition: bool
+
+
+def _steps(body: list[ast.stmt]) -> tuple[_Step, ...]:
+    return tuple(_step(statement) for statement in body)
+
+
+def _step(statement: ast.stmt) -> _Step:
+    blocks = tuple(_steps(block) for block in _blocks(statement))
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            bound, is_definition = {name}, True
+        case _:
+            bound = _targets(statement) if blocks else _written(statement)
+            is_definition = False
+    value = statement.value if isinstance(statement, ast.Return) else None
+    return _Step(
+        names=frozenset(names_in(statement)),
+        deciding=frozenset(name for part in _decisive(statement) for name in names_in(part)),
+        bound=frozenset(bound),
+        returned=None if value is None else frozenset(names_in(value)),
+        blocks=blocks,
+        is_definition=is_definition,
     )
 
 
-def _spread(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> None:
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+def _spread(body: Sequence[_Step], tainted: set[str], *, decided: bool) -> None:
+    for step in body:
+        reads = not step.names.isdisjoint(tainted)
+        if step.is_definition:
             # A function inside that reads an input gives what depends on it.
-            if _reads(statement, tainted):
-                tainted.add(statement.name)
+            tainted.update(step.bound if reads else ())
             continue
-        inner = decided or _decides(statement, tainted)
-        blocks = _blocks(statement)
-        if not blocks:
-            if inner or _reads(statement, tainted):
-                tainted.update(_written(statement))
-            continue
-        if inner:
-            tainted.update(_targets(statement))
-        for block in blocks:
+        inner = decided or not step.deciding.isdisjoint(tainted)
+        if inner or (reads and not step.blocks):
+            tainted.update(step.bound)
+        for block in step.blocks:
             _spread(block, tainted, decided=inner)
 
 
-def _returned(body: list[ast.stmt], tainted: set[str], *, decided: bool) -> bool:
-    for statement in body:
-        if (
-            isinstance(statement, ast.Return)
-            and statement.value is not None
-            and (decided or _reads(statement.value, tainted))
-        ):
+def _returned(body: Sequence[_Step], tainted: set[str], *, decided: bool) -> bool:
+    for step in body:
+        returned = step.returned
+        if returned is not None and (decided or not returned.isdisjoint(tainted)):
             return True
-        inner = decided or _decides(statement, tainted)
-        if any(_returned(block, tainted, decided=inner) for block in _blocks(statement)):
+        inner = decided or not step.deciding.isdisjoint(tainted)
+        if any(_returned(block, tainted, decided=inner) for block in step.blocks):
             return True
     return False
 
@@ -127,21 +155,22 @@ def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
             return []
 
 
-def _decides(statement: ast.stmt, tainted: set[str]) -> bool:
+def _decisive(statement: ast.stmt) -> Sequence[ast.AST]:
+    """The parts by whose values one of the blocks of a statement runs or not."""
     match statement:
         case ast.If(test=test) | ast.While(test=test):
-            return _reads(test, tainted)
+            return [test]
         case ast.For(iter=values):
-            return _reads(values, tainted)
+            return [values]
         case ast.With(items=items):
-            return any(_reads(item, tainted) for item in items)
+            return items
         case ast.Match(subject=subject):
-            return _reads(subject, tainted)
+            return [subject]
         case ast.Try(body=body):
             # What fails, and so which block runs, depends on what is tried.
-            return any(_reads(one, tainted) for one in body)
+            return body
         case _:
-            return False
+            return ()
 
 
 def _written(statement: ast.stmt) -> set[str]:

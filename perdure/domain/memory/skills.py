@@ -17,6 +17,7 @@ from perdure.domain.memory.rule_lessons import entry_id
 from perdure.domain.memory.tokenizer import terms
 
 NAME_CHARACTERS = 60
+TITLE_CHARACTERS = 500
 PURPOSE_CHARACTERS = 200
 LINE_CHARACTERS = 150
 HASH_CHARACTERS = 10
@@ -58,15 +59,20 @@ def title_of(markdown: str) -> str | None:
     that is no heading of a section. What stands in code fences names nothing.
     """
     facts, body = split_front(markdown)
-    in_front = _NAMED_IN_FRONT.search(facts)
+    in_front = _NAMED_IN_FRONT.search(_short_lines(facts))
     if in_front and slug(in_front["name"]):
         return in_front["name"]
-    found = [*_TITLE.finditer(_FENCE.sub("", body))]
+    found = [*_TITLE.finditer(_short_lines(_FENCE.sub("", body)))]
     said = [one["named"] or one["heading"] or one["underlined"] for one in found]
     titles = [_WORD_SKILL.sub("", title).strip() for title in said]
     named = [title for title, one in zip(titles, found, strict=True) if _is_called(one)]
     rest = (title for title in titles if not _SECTION.fullmatch(slug(title)))
     return next((title for title in (*named, *rest) if slug(title)), None)
+
+
+def _short_lines(text: str) -> str:
+    """The text with what a name can be made of: the patterns search long lines again and again."""
+    return "\n".join(line[:TITLE_CHARACTERS] for line in text.split("\n"))
 
 
 def _is_called(found: re.Match[str]) -> bool:

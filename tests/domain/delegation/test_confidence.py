@@ -3,7 +3,12 @@
 import pytest
 from pydantic import JsonValue
 
-from perdure.domain.delegation.confidence import ToolUse, iteration_confidence, worker_confidence
+from perdure.domain.delegation.confidence import (
+    ToolUse,
+    iteration_confidence,
+    labelled_sureness,
+    worker_confidence,
+)
 from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.summary import Round, key_finding, rolling_summary
@@ -184,3 +189,16 @@ def test_a_long_summary_says_how_many_iterations_it_leaves_out() -> None:
     text = rolling_summary(rounds, window=3)
     assert text.endswith("- and 957 before those")
     assert len(text) < 4_000
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["|", "[", "(", "| ", "confidence (", "my [", "confidence in my ", ".\t"],
+)
+def test_a_row_of_marks_hides_no_confidence_and_takes_no_time(row: str) -> None:
+    assert labelled_sureness(row * 200_000) is None
+    assert labelled_sureness(f"{row * 200_000}\nMy confidence: 0.7") == 0.7
+
+
+def test_a_padded_cell_of_a_table_is_read() -> None:
+    assert labelled_sureness(f"| x | y |\n|{' ' * 90}Confidence{' ' * 90}| 0.7 |") == 0.7

@@ -49,6 +49,20 @@ def test_the_first_heading_names_a_skill(markdown: str, name: str) -> None:
     assert skill_name(markdown) == name
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (f"# Counting words {' ' * 300_000}.", "counting-words"),
+        (f"# Counting words {'#' * 300_000}.", "counting-words"),
+        (f"Skill: Counting words{' ' * 300_000}.", "counting-words"),
+        (f"---\nname: Counting words{' ' * 300_000}.\n---\n", "counting-words"),
+    ],
+    ids=["blanks", "marks", "named", "in front"],
+)
+def test_a_line_without_end_costs_no_worker_its_time(line: str, name: str) -> None:
+    assert skill_name(line) == name
+
+
 def test_untitled_skills_are_called_by_their_content() -> None:
     one, two = skill_name("do this"), skill_name("do that")
     assert one != two

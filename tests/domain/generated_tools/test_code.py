@@ -1,9 +1,12 @@
 """The static stage: what is refused before anything runs, with its code, and what is not."""
 
+import ast
+
 import pytest
 from drafts import COUNT, draft, returning
 
 from perdure.domain.generated_tools.code import Checked, check_code
+from perdure.domain.generated_tools.forbidden_names import dangers
 from perdure.domain.generated_tools.name_resolution import MOST_STEPS
 from perdure.domain.generated_tools.rejections import ToolRefused
 
@@ -217,3 +220,10 @@ def test_aliases_that_multiply_end_in_time() -> None:
     tangle = "a0 = len\n" + "".join(f"a{n + 1} = (a{n} or a{n})\n" for n in range(40))
     assert MOST_STEPS < 2**40
     assert "tangled" in refusal(returning("a40(text)", before=tangle)).message
+
+
+@pytest.mark.parametrize("part", [".a", "a", ".a[0]", ".", ".aaaaaaaaa"])
+def test_a_format_field_without_an_end_takes_no_time(part: str) -> None:
+    text = "{0" + part * 200_000
+    assert not [*dangers(ast.parse(repr(text)))]
+    assert len([*dangers(ast.parse(repr(text + ".real}")))]) == 1

@@ -1,5 +1,8 @@
 """The placeholder stage: a tool computes from its inputs, or it is none."""
 
+import ast
+from collections.abc import Iterator
+
 import pytest
 from drafts import COUNT, draft, returning
 
@@ -64,3 +67,27 @@ COMPUTED = {
 @pytest.mark.parametrize("code", COMPUTED.values(), ids=COMPUTED)
 def test_what_computes_passes(code: str) -> None:
     assert checked(code) is None
+
+
+def test_nested_tries_are_read_once_and_not_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    depth, chain = 25, 60
+    # Each round finds one more: the chain is written from its end.
+    lines = [f"a{n + 1} = a{n}" for n in reversed(range(chain))] + ["a0 = text"]
+    lines += [f"{'  ' * level}try:" for level in range(depth)]
+    lines += [f"{'  ' * depth}b{n} = 1" for n in range(chain)]
+    for level in reversed(range(depth)):
+        lines += [f"{'  ' * level}except ValueError:", f"{'  ' * level}  pass"]
+    found = check_code(draft(returning("1", body="\n".join(lines))))
+    assert isinstance(found, Checked), found
+    nodes, read = len([*ast.walk(found.module)]), 0
+    walk = ast.walk
+
+    def counted(node: ast.AST) -> Iterator[ast.AST]:
+        nonlocal read
+        for part in walk(node):
+            read += 1
+            yield part
+
+    monkeypatch.setattr(ast, "walk", counted)
+    assert check_placeholder(found) is not None
+    assert read < 4 * depth * nodes
