@@ -3,14 +3,13 @@
 from temporalio import workflow
 
 from perdure.domain.delegation.apply_decision import GOES_ON
-from perdure.domain.delegation.decisions import ASKED_ABOVE, asked_above
+from perdure.domain.delegation.decisions import ASKED_ABOVE, ENDING_CHOICES, asked_above
 from perdure.domain.run.gates import CHOICES
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation_parts.run import DelegationRun
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 
-OWN_CHOICES = ("accept", "stop")
 # Runs that were asked to escalate in their last iteration ended without asking.
 ASKED_BEFORE_THE_END = "delegation-asked-before-the-end"
 
@@ -35,13 +34,13 @@ class Questions:
             detail = asked_above(state.question, state.choices)
             state.turnover.ending = Ending(outcome="blocked", reason=ASKED_ABOVE, detail=detail)
             return
-        own = (*state.choices, *OWN_CHOICES) if state.choices else CHOICES["escalation"]
+        own = (*state.choices, *ENDING_CHOICES) if state.choices else CHOICES["escalation"]
         gate = await self.people.ask("escalation", state.question, choices=own, free_text=True)
         if gate is None or gate.answer is None:
             state.turnover.ending = self.run.ending()
         elif expired_to_end(gate):
             state.turnover.ending = Ending(outcome="unanswered", reason="gate_expired")
-        elif gate.answer.choice in OWN_CHOICES:
+        elif gate.answer.choice in ENDING_CHOICES:
             state.turnover.ending = self.limits.after_escalation(gate)
         else:
             state.course = state.course.answered(state.question, gate.answer.words)

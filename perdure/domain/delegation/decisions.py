@@ -7,6 +7,8 @@ from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.json_extraction import as_text
+from perdure.domain.foundation.plain_text import folded
+from perdure.domain.foundation.problems import shown
 
 DecisionName = Literal["delegate", "plan", "diagnose", "complete", "escalate", "fail"]
 DECISION_NAMES: tuple[DecisionName, ...] = (
@@ -166,6 +168,21 @@ class Escalate(FrozenModel):
     reason: str = ""
     question: str = Field(min_length=1)
     choices: Names = ()
+
+
+# Answers to any question of a manager: take the best result as it is, or stop the run. No choice
+# of its own may be called so, or whoever takes it would end the run.
+ENDING_CHOICES = ("accept", "stop")
+
+
+def choice_problems(choices: Sequence[str]) -> tuple[str, ...]:
+    """One problem for each of a manager's choices that would end the run."""
+    names = " and ".join(ENDING_CHOICES)
+    return tuple(
+        f"choices: found {shown(choice)}; allowed: other words, since {names} end the run."
+        for choice in choices
+        if folded(choice).strip().casefold() in ENDING_CHOICES
+    )
 
 
 ASKED_ABOVE = "asked_above"

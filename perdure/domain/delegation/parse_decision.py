@@ -11,7 +11,9 @@ from perdure.domain.delegation.decisions import (
     DECISION_NAMES,
     MANAGER_DECISION,
     DecisionName,
+    Escalate,
     ManagerDecision,
+    choice_problems,
 )
 from perdure.domain.delegation.normalize_decision import (
     decision_in_words,
@@ -54,10 +56,13 @@ def _from_object(found: Found) -> ManagerDecision | BadReply:
     if found.cut and name == "complete" and given["final_result"] is None:
         return BadReply(("final_result: the reply was cut off before its end; make it shorter.",))
     try:
-        return MANAGER_DECISION.validate_python({"decision": name, **given})
+        decision = MANAGER_DECISION.validate_python({"decision": name, **given})
     except ValidationError as error:
         told = tuple(str(problem) for problem in problems_of(error, given))
         return BadReply(told[:MOST_PROBLEMS])
+    # Not in the model: recorded decisions are read by it.
+    wrong = choice_problems(decision.choices) if isinstance(decision, Escalate) else ()
+    return BadReply(wrong[:MOST_PROBLEMS]) if wrong else decision
 
 
 def _name_of(fields: Mapping[str, JsonValue]) -> DecisionName | BadReply:

@@ -170,6 +170,14 @@ UNREADABLE: dict[str, tuple[str, str]] = {
         "hypotheses[0].test",
     ),
     "a question without words": ('{"decision": "escalate"}', "question"),
+    "a choice that would end the run": (
+        json.dumps({"decision": "escalate", "question": "The offer?", "choices": ["no", "Accept"]}),
+        'choices: found "Accept"; allowed: other words, since accept and stop end the run.',
+    ),
+    "a choice that hides such a word": (
+        json.dumps({"decision": "escalate", "question": "Go?", "choices": ["st\u200bop"]}),
+        "since accept and stop end the run.",
+    ),
     "a delegation in words": ("Decision: delegate\nto w1", "as a JSON object"),
     "a list": ("[1, 2]", "no JSON object"),
     "a result that was cut off": (
