@@ -127,9 +127,21 @@ def first_state(spec: DelegationSpec, *, at: datetime) -> DelegationState:
 
 def between_decisions(state: DelegationState, *, ended: bool = False) -> DelegationState:
     """The state after the newest finished iteration; at the `ended` with what people asked."""
-    # Records that are unwritten now are stored together with this state.
-    return slim(state, whole_control=ended).model_copy(
-        update={"stage": "manage", "turnover": CurrentIteration(), "unwritten": [], "children": []}
+    kept, course = slim(state, whole_control=ended), state.course
+    if state.turnover.record is not None and not ended:
+        # The next one has begun, and is done again by whoever goes on from here.
+        course = course.model_copy(update={"iteration": course.iteration - 1})
+        budget = kept.budget.model_copy(update={"spent": state.turnover.began})
+        kept = kept.model_copy(update={"budget": budget})
+    return kept.model_copy(
+        update={
+            "stage": "manage",
+            "turnover": CurrentIteration(),
+            "course": course,
+            # Records that are unwritten now are stored together with this state.
+            "unwritten": [],
+            "children": [],
+        }
     )
 
 

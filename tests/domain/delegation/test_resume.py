@@ -2,11 +2,20 @@
 
 from datetime import UTC, datetime
 
-from perdure.domain.budget.envelope import Budget
+import pytest
+
+from perdure.domain.budget.envelope import Budget, Spend
+from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.delegation.state import DelegationState, between_decisions, delegation_fork
+from perdure.domain.delegation.state import (
+    CurrentIteration,
+    DelegationState,
+    between_decisions,
+    delegation_fork,
+)
 from perdure.domain.generated_tools.tool_registry import PinnedTool, Toolbox, WantedTool
 from perdure.domain.run.result import Origin
+from perdure.domain.turns.records import IterationRecord
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 GIVEN = {"text.given": "a" * 64}
@@ -39,3 +48,24 @@ def test_a_fork_has_the_tools_of_its_task_and_makes_the_others_again() -> None:
     )
     assert fork.toolbox == Toolbox.given(GIVEN)
     assert (fork.tools_created, fork.wanted) == ([], [asked])
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "iteration", "spent"),
+    [(True, False, 1, 1), (False, False, 2, 2), (True, True, 2, 2)],
+    ids=["the next one has begun", "between two", "at the end"],
+)
+def test_a_fork_has_all_decisions_that_its_origin_did_not_make(
+    begun: bool, ended: bool, iteration: int, spent: int
+) -> None:
+    state = DelegationState(
+        started_at=NOW,
+        budget=Budget(limits=SPEC.budget, spent=Spend(iterations=2)),
+        course=ManagerProgress(iteration=2),
+        turnover=CurrentIteration(
+            began=Spend(iterations=1), record=IterationRecord(index=2) if begun else None
+        ),
+    )
+    kept = between_decisions(state, ended=ended)
+    assert (kept.course.iteration, kept.budget.spent.iterations) == (iteration, spent)
+    assert _fork(kept).course.iteration == iteration
