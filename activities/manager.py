@@ -12,7 +12,7 @@ from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.delegation.decisions import Complete
-from perdure.domain.delegation.deliverables import Inspector, deliverable_text
+from perdure.domain.delegation.deliverables import Inspector, deliverable_text, shown_work
 from perdure.domain.delegation.messages import (
     Assignment,
     BriefReport,
@@ -196,7 +196,6 @@ class Brief:
         return value if address is None else await self._blobs.get_text(address)
 
 
-DELIVERABLE_CHARACTERS = 12_000
 SAID_CHARACTERS = 600
 
 
@@ -237,7 +236,7 @@ class InspectWork:
                 files = await self.inspector.texts(step.root, step.deliverables)
                 work = {"final result": final} if final else {}
                 work |= {f"file {path}": text for path, text in files.items()}
-                shown = {name: text[:DELIVERABLE_CHARACTERS] for name, text in work.items()}
+                shown = shown_work(work, room=step.room)
                 prompt = criteria_prompt(step.goal, step.criteria, shown)
                 return InspectReport(question=await self.blobs.put_text(prompt))
 

@@ -49,6 +49,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             "output_schema": None,
             "smoke_test": None,
             "active_time_s": None,
+            "room": None,
         },
         "MakeToolReport": {
             "name": "required",

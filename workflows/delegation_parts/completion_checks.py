@@ -149,6 +149,7 @@ class CompletionChecks:
             output_schema=settings.output_schema,
             smoke_test=settings.smoke_test,
             active_time_s=self.run.active_time_left,
+            room=self.reviews.room if wanted == "criteria" else None,
         )
         inspected = await self.retries.workspace_step(
             InspectWork.inspect_work,

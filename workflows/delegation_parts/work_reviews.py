@@ -21,6 +21,11 @@ class WorkReviews:
         self.fitting = engine.fitting
         self.models = engine.models
 
+    @property
+    def room(self) -> int | None:
+        """The tokens of finished work that a question to the critic may show."""
+        return self.fitting.reviewed_room("critic")
+
     async def ask(
         self, question: BlobRef, *, what: str, criteria: tuple[str, ...] = ()
     ) -> ReviewReport | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.allowances import CLOSING_TOKENS, closing_room
+from perdure.domain.budget.allowances import CLOSING_TOKENS, closing_room, reviewed_room
 from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, Budget, CallFit, LimitReached
 from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit
@@ -125,6 +125,15 @@ class Fitting:
     def reply_tokens(self, role: str, usual: int) -> int:
         """The longest reply of a role that answers in a form: its setting, or what is usual."""
         return self.run.spec.models.calls(role).max_output_tokens or usual
+
+    def reviewed_room(self, role: str) -> int | None:
+        """The tokens, by our own count, of the text that a question to a role may show."""
+        model = self.selection.model_of(role)
+        card = self.run.state.cards.get(model)
+        if card is None:
+            return None
+        room = reviewed_room(self.run.state.budget, price=card.price, window=card.window)
+        return round(room / self.run.state.factors.get(model, 1.0))
 
     def provider_tries(self, ask: ModelCallSpec, *, fallback: bool) -> int:
         """How often a provider may fail a call before another model is asked, or none."""

@@ -128,6 +128,22 @@ def closing_room(budget: Budget, *, price: Price | None) -> int | None:
     return room if room >= LEAST_CLOSING_PROMPT else None
 
 
+# A reviewer sees whole files where it can, and leaves most of the budget to the work.
+REVIEWED_SHARE = 4
+
+
+def reviewed_room(budget: Budget, *, price: Price | None, window: int) -> int:
+    """The tokens of the text that one question about finished work may show."""
+    rooms = [window // 2]
+    tokens, cost = budget.remaining("tokens"), budget.remaining("cost")
+    if tokens is not None:
+        rooms.append(int(tokens) // REVIEWED_SHARE)
+    each = worst_cost(price, Usage(input_tokens=1))
+    if cost is not None and each:
+        rooms.append(int(cost / each) // REVIEWED_SHARE)
+    return min(rooms)
+
+
 # Of what remains each time, so that several siblings get 30, 21, 14 percent and never the whole.
 CHILD_FRACTION = 0.3
 CHILD_FRACTION_RANGE = (0.05, 0.95)

@@ -10,6 +10,7 @@ from perdure.domain.delegation.spec import QualityThresholds
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
 from perdure.domain.evaluation.trajectory import rounded
+from perdure.domain.foundation.tokens import estimate
 from perdure.domain.scoring.feedback import relevant_findings
 
 
@@ -61,6 +62,47 @@ def deliverable_text(final: str, files: Mapping[str, str]) -> str:
         return next(iter(files.values()))
     shown = [f"## File {path}\n\n{text}" for path, text in files.items()]
     return "\n\n".join([final, *shown] if final.strip() else shown)
+
+
+# As much as a question could always show.
+LEAST_SHOWN_TOKENS = 4_000
+
+
+def shown_work(work: Mapping[str, str], *, room: int | None) -> dict[str, str]:
+    """The texts of finished work as a reviewer sees them: whole where they fit into the room.
+
+    Else the longest are cut to one length, and say how much is left out between beginning and end.
+
+    Args:
+        work: the texts by their names.
+        room: tokens for all of them; None: not known.
+    """
+    total = sum(map(len, work.values()))
+    tokens = sum(estimate(text).total for text in work.values())
+    allowed = max(room or 0, LEAST_SHOWN_TOKENS)
+    if tokens <= allowed:
+        return dict(work)
+    most = _longest_kept([len(text) for text in work.values()], total * allowed // tokens)
+    return {name: _ends_of(text, most) for name, text in work.items()}
+
+
+def _longest_kept(lengths: Sequence[int], room: int) -> int:
+    """The length to which texts are cut so that all of them have room: short ones stay whole."""
+    left, many = room, len(lengths)
+    for length in sorted(lengths):
+        if length > left // many:
+            break
+        left, many = left - length, many - 1
+    return left // max(1, many)
+
+
+def _ends_of(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    end = most // 4
+    begin = most - end
+    left_out = f"[{len(text) - most:,} characters left out]"
+    return f"{text[:begin]}\n{left_out}\n{text[len(text) - end :]}"
 
 
 def gaps(rubric: Rubric, evaluation: Evaluation, *, wanted: float) -> tuple[str, ...]:

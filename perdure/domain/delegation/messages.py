@@ -159,7 +159,10 @@ class MergeReport(ActivityMessage):
 
 
 class InspectRequest(ActivityMessage):
-    """Look at what is handed over at the end, as far as a check or the rubric (`text`) needs it."""
+    """Look at what is handed over at the end, as far as a check or the rubric (`text`) needs it.
+
+    `room`: the tokens of it that the question about the criteria may show.
+    """
 
     wanted: Wanted | Literal["text"]
     run: str
@@ -171,6 +174,7 @@ class InspectRequest(ActivityMessage):
     output_schema: dict[str, JsonValue] | None = None
     smoke_test: tuple[str, ...] | None = None
     active_time_s: float | None = None
+    room: int | None = None
 
 
 class InspectReport(ActivityMessage):

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.allowances import ReplyKind, judged_reply, judging, least_output
+from perdure.domain.budget.allowances import (
+    ReplyKind,
+    judged_reply,
+    judging,
+    least_output,
+    reviewed_room,
+)
 from perdure.domain.budget.envelope import (
     MIN_OUTPUT_TOKENS,
     Budget,
@@ -105,3 +111,20 @@ def test_a_prompt_that_is_kept_for_an_hour_is_reserved_at_its_price() -> None:
     assert worst_cost(card.cached_for("1h").price, prompt) == Decimal(8)
     written = Usage(cache_write_1h_tokens=1_000_000)
     assert price.cost(written) == Decimal(8)
+
+
+@pytest.mark.parametrize(
+    ("limits", "window", "room"),
+    [
+        ({}, 200_000, 100_000),
+        ({"tokens": 40_000}, 200_000, 10_000),
+        ({"tokens": 40_000}, 8_000, 4_000),
+        ({"cost_usd": "0.15"}, 200_000, 10_000),
+    ],
+    ids=["the window", "the tokens", "the smaller one", "the money"],
+)
+def test_a_review_shows_what_the_model_and_the_budget_take(
+    limits: dict[str, Any], window: int, room: int
+) -> None:
+    found = reviewed_room(budget(**limits), price=PRICE, window=window)
+    assert 0.75 * room <= found <= room

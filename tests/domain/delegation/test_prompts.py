@@ -21,6 +21,7 @@ from perdure.domain.delegation.parse_decision import read_decision
 from perdure.domain.delegation.plan import TaskPlan, replanned
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.prompts import (
+    CRITERIA_SYSTEM,
     ManagerView,
     WorkerTask,
     criteria_prompt,
@@ -211,6 +212,7 @@ def test_criteria_are_numbered() -> None:
     text = criteria_prompt("Write.", ("two sources", "a table"), {"final result": "r"})
     assert "1. two sources\n2. a table" in text
     assert "[data final result " in text
+    assert "characters are left out" in CRITERIA_SYSTEM
 
 
 def closed(schema: JsonValue) -> list[str]:

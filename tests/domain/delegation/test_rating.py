@@ -3,12 +3,18 @@
 import pytest
 
 from perdure.domain.delegation.apply_decision import after_rating, unrated
-from perdure.domain.delegation.deliverables import deliverable_text, gaps
+from perdure.domain.delegation.deliverables import (
+    LEAST_SHOWN_TOKENS,
+    deliverable_text,
+    gaps,
+    shown_work,
+)
 from perdure.domain.delegation.next_step import AfterCheck, CompletionRefused, End, Repair
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
+from perdure.domain.foundation.tokens import estimate
 
 RUBRIC = Rubric.model_validate(
     [
@@ -127,3 +133,25 @@ def test_a_score_between_two_failures_starts_the_count_anew() -> None:
     course, _ = unrated(ManagerProgress(), "no usable verdict")
     course, _ = rate(course, said(0, 0.8))
     assert end_of(unrated(course, "again")[1]) is None
+
+
+def test_a_reviewer_sees_whole_texts_where_they_fit() -> None:
+    work = {"final result": "a" * 30_000, "file notes.md": "b" * 30_000}
+    assert shown_work(work, room=40_000) == work
+
+
+def test_of_texts_that_do_not_fit_beginning_and_end_are_shown() -> None:
+    work = {
+        "final result": "short",
+        "file a": f"first{'a' * 200_000}last",
+        "file b": "b" * 90_000,
+    }
+    shown = shown_work(work, room=None)
+    assert shown["final result"] == "short"
+    begin, told, end = shown["file a"].split("\n")
+    assert begin.startswith("first") and end.endswith("last")
+    left_out = len(work["file a"]) - len(begin) - len(end)
+    assert told == f"[{left_out:,} characters left out]"
+    # What is left of the room is shared evenly.
+    assert abs(len(shown["file a"]) - len(shown["file b"])) < 10
+    assert sum(estimate(text).total for text in shown.values()) < 1.1 * LEAST_SHOWN_TOKENS
