@@ -4,6 +4,7 @@ Its size is bounded, since it travels through every continue-as-new.
 """
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
@@ -69,9 +70,17 @@ def diagnosis_refusal(diagnoses: Diagnoses, *, max_iterations: int) -> str | Non
     return None
 
 
-def confirmed(confidence: float | None) -> bool:
-    """Whether the test of a hypothesis confirms it."""
-    return confidence is not None and confidence > CONFIRMED_ABOVE
+Tested = Literal["confirmed", "not confirmed", "undecided", "not tested"]
+
+
+def verdict_of(report: WorkerReport) -> Tested:
+    """What the test of a hypothesis says of it."""
+    if report.end != "done":
+        return "not tested"
+    # Not the derived confidence: tools that worked make no hypothesis likelier.
+    if report.stated is None:
+        return "undecided"
+    return "confirmed" if report.stated > CONFIRMED_ABOVE else "not confirmed"
 
 
 ROUNDS_KEPT = 50
@@ -239,15 +248,21 @@ def after_diagnosis(
     course: ManagerProgress, reports: Sequence[WorkerReport], *, settings: DelegationSettings
 ) -> ManagerProgress:
     """The course after hypotheses were tested; each report's `worker` is the hypothesis."""
-    yes = [report.worker for report in reports if confirmed(report.confidence)]
-    no = [report.worker for report in reports if not confirmed(report.confidence)]
-    said = [f"confirmed: {', '.join(yes)}"] * bool(yes) + [
-        f"not confirmed: {', '.join(no)}"
-    ] * bool(no)
+    told: dict[Tested, list[str]] = {name: [] for name in get_args(Tested)}
+    for report in reports:
+        verdict = verdict_of(report)
+        told[verdict].append(_hypothesis(report, verdict))
+    said = [f"{verdict}: {', '.join(names)}" for verdict, names in told.items() if names]
     # How likely a guess is says nothing about the quality of the work.
     changed = course.worked(reports, confidence=None).noted("; ".join(said))
     changed = changed.model_copy(update={"diagnoses": course.diagnoses.after_diagnosis()})
     return changed.condensed(settings.full_results_window)
+
+
+def _hypothesis(report: WorkerReport, verdict: Tested) -> str:
+    """The name of a hypothesis, with what its test found if the manager has to judge by it."""
+    found = report.key_finding if verdict == "undecided" else ""
+    return f"{report.worker} ({shortened(found)})" if found else report.worker
 
 
 def planned_end(course: ManagerProgress, settings: DelegationSettings) -> RunEnd | None:

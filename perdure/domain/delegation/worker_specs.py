@@ -234,7 +234,8 @@ def hypothesis_envelope(hypothesis: Hypothesis) -> Envelope:
         worker=hypothesis.id,
         instructions=(
             f"Test this hypothesis: {hypothesis.statement}\nHow: {hypothesis.test}\n"
-            "Spend little. Your confidence says how sure you are that it is true."
+            "Spend little. Your confidence says how sure you are that it is true; it is 0 if the "
+            "hypothesis is refuted."
         ),
         expected="whether the hypothesis is true, and what shows it",
         budget_share=LIGHT_SHARE,
