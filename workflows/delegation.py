@@ -1,5 +1,6 @@
 """`DelegationLoop`: a manager delegates, plans, diagnoses or completes until the task is done."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from temporalio import workflow
@@ -33,6 +34,7 @@ from perdure.domain.delegation.progress import (
     progress_end,
 )
 from perdure.domain.delegation.result import delegation_result, fold, record_of, returned
+from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.delegation.worker_specs import hypothesis_envelope
@@ -65,6 +67,8 @@ TITLE_CHARACTERS = 60
 NO_REASON = "the manager gave no reason"
 # Patch: a run whose results stopped changing ended before its manager had read what people added.
 HEARS_FIRST = "what people added is read before the rules of progress end a run"
+# Patch: work for which there was no budget failed its subtask, and was read as a confidence of 0.
+NEVER_BEGAN_LEAVES_ALL = "work that has not begun leaves its subtask as it was"
 # Patch: the rubric's judges scored by the goal that a run began with.
 JUDGED_BY_NEW_GOAL = "deliverables are judged by an amended goal"
 
@@ -289,6 +293,7 @@ class DelegationLoop(ControlHandlers):
             similarity=turnover.similarity,
             settings=self.run.spec.delegation,
             beside=beside,
+            deferred_counts=not self._spares_deferred(reports),
         )
         self._note_confidences()
         if verdict.signal == "warn":
@@ -299,6 +304,11 @@ class DelegationLoop(ControlHandlers):
                 state.question = f"The work is stuck: {verdict.why}. How should it go on?"
                 state.choices, state.stage = (), "ask"
         return verdict
+
+    def _spares_deferred(self, reports: Sequence[WorkerReport]) -> bool:
+        """Whether work that has not begun leaves its subtask and the readings as they were."""
+        has_deferred = any(report.end == "deferred" for report in reports)
+        return has_deferred and workflow.patched(NEVER_BEGAN_LEAVES_ALL)
 
     def _note_confidences(self) -> None:
         """Show the confidence of each child's result in the list of children."""

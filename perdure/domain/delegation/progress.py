@@ -194,6 +194,7 @@ def after_delegation(
     similarity: float | None,
     settings: DelegationSettings,
     beside: Surroundings = NOTHING_BESIDE,
+    deferred_counts: bool = False,
 ) -> tuple[ManagerProgress, StallVerdict]:
     """The course after workers came back, and whether the work is stuck.
 
@@ -205,22 +206,24 @@ def after_delegation(
         similarity: of that to the output of `compared_with`; None: not compared.
         settings: of the run.
         beside: what the workers were shown beside that.
+        deferred_counts: work that has not begun counts as failed, as older histories have it.
     """
     confidence = iteration_confidence(reports)
     moved = any(report.usable for report in reports)
     begun = any(report.end != "deferred" for report in reports)
-    # Errors are no findings: three equal ones must not pass for a result that stays the same.
-    found = findings_hash(item.key_finding for item in reports if item.usable)
-    # Without any confidence it reads 0: a run whose workers all crash is stuck as well.
-    reading = Measurement(confidence=confidence or 0.0, output=output, findings=found)
-    progress, verdict = after_reading(
-        course.progress,
-        reading,
-        similarity=similarity,
-        settings=settings.stall,
-        strategies=settings.strategies,
-    )
-    plan = _marked(course.plan, reports, settings)
+    progress, verdict = course.progress, StallVerdict(signal="ok")
+    if begun or deferred_counts:
+        # Errors are no findings: three equal ones must not pass for a result that stays the same.
+        found = findings_hash(item.key_finding for item in reports if item.usable)
+        progress, verdict = after_reading(
+            course.progress,
+            # Without any confidence it reads 0: a run whose workers all crash is stuck as well.
+            Measurement(confidence=confidence or 0.0, output=output, findings=found),
+            similarity=similarity,
+            settings=settings.stall,
+            strategies=settings.strategies,
+        )
+    plan = _marked(course.plan, reports, settings, deferred_counts=deferred_counts)
     changed = course.worked(reports, confidence=confidence).model_copy(
         update={
             "plan": plan.progressed() if moved else plan,
@@ -296,11 +299,21 @@ def progress_end(
 
 
 def _marked(
-    plan: TaskPlan, reports: Sequence[WorkerReport], settings: DelegationSettings
+    plan: TaskPlan,
+    reports: Sequence[WorkerReport],
+    settings: DelegationSettings,
+    *,
+    deferred_counts: bool,
 ) -> TaskPlan:
     """The plan with what became of the subtasks that were worked on."""
     for id in dict.fromkeys(report.subtask for report in reports if report.subtask):
         of_it = [report for report in reports if report.subtask == id]
+        put_off = [item.error for item in of_it if item.end == "deferred" and not deferred_counts]
+        if put_off:
+            # The rest of it is still to be done; where nothing has begun, it stands as it stood.
+            begun = len(put_off) < len(of_it)
+            plan = plan.marked(id, "pending", shortened(put_off[-1])) if begun else plan
+            continue
         good = [report for report in of_it if _is_done(report, settings)]
         bad = [why for report in of_it if (why := _failure(report, settings))]
         # Several may share a subtask: it has failed if nobody did it, and is done if all did.

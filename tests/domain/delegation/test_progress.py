@@ -121,6 +121,50 @@ def test_work_that_has_not_begun_may_be_delegated_again(ends: list[WorkerEnd], a
     assert (repeat_refusal(course.past, order.delegations) is None) is again
 
 
+@pytest.mark.parametrize(
+    ("ends", "status", "readings"),
+    [
+        (["deferred", "deferred"], "pending", 0),
+        (["deferred", "done"], "pending", 1),
+        (["deferred", "crashed"], "pending", 1),
+        (["crashed", "crashed"], "failed", 1),
+    ],
+)
+def test_work_that_has_not_begun_fails_nothing_and_is_no_reading(
+    ends: list[WorkerEnd], status: str, readings: int
+) -> None:
+    course, _ = step(ManagerProgress(), plan("s1"))
+    order = work("a", "b", subtask="s1")
+    course, _ = step(course, order)
+    reports = [
+        WorkerReport(worker=name, subtask="s1", end=end, usable=end == "done")
+        for name, end in zip("ab", ends, strict=True)
+    ]
+    course, verdict = after_delegation(
+        course, order.delegations, reports, output=None, similarity=None, settings=SETTINGS
+    )
+    assert [node.status for node in course.plan.nodes] == [status]
+    assert course.progress.total == readings
+    assert verdict.signal == "ok"
+    older, _ = after_delegation(
+        course, order.delegations, reports, output=None, similarity=None, settings=SETTINGS,
+        deferred_counts=True,
+    )  # fmt: skip
+    assert older.progress.total == readings + 1
+
+
+def test_a_subtask_that_is_done_stays_so_when_more_work_on_it_has_not_begun() -> None:
+    course, _ = step(ManagerProgress(), plan("s1"))
+    course = worked(course, work("a", subtask="s1"))
+    order = work("b", subtask="s1")
+    course, _ = step(course, order)
+    reports = [WorkerReport(worker="b", subtask="s1", end="deferred")]
+    course, _ = after_delegation(
+        course, order.delegations, reports, output=None, similarity=None, settings=SETTINGS
+    )
+    assert [node.status for node in course.plan.nodes] == ["done"]
+
+
 def measured(acceptance: str) -> MakePlan:
     subtask = Subtask(id="s1", title="Count.", acceptance=acceptance)
     return MakePlan(decision="plan", subtasks=(subtask,))
