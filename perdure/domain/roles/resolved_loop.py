@@ -30,6 +30,8 @@ from perdure.domain.roles.parse_definition import (
 )
 
 MAX_NESTING = 4
+# Nested loops multiply: four files of 32 stages each would make a million.
+MOST_STAGES_IN_ALL = 200
 MAX_VALUE_CHARACTERS = 20_000
 GENERIC_SYSTEM = "You are the {role} of a team. Do what your stage asks for, and say what you did."
 
@@ -56,6 +58,18 @@ class _Asked:
     above: tuple[str, ...] = field(default=())
 
 
+@dataclass(slots=True)
+class _Tree:
+    """One snapshot in the making: what the installation offers, and the stages read so far."""
+
+    provided: frozenset[str]
+    stages: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.stages > MOST_STAGES_IN_ALL
+
+
 def resolve_loop(
     library: Library, name: str, *, goal: str, parameters: Given, provided: Collection[str]
 ) -> Resolved:
@@ -72,15 +86,15 @@ def resolve_loop(
         The snapshot and the goal, or every problem, with paths inside the run's specification.
     """
     asked = _Asked(name=name, parameters=parameters, path="roles", goal=goal)
-    return _resolved(library, asked, frozenset(provided))
+    return _resolved(library, asked, _Tree(frozenset(provided)))
 
 
-def _resolved(library: Library, asked: _Asked, provided: frozenset[str]) -> Resolved:
+def _resolved(library: Library, asked: _Asked, tree: _Tree) -> Resolved:
     stored = library.definitions.get(asked.name)
     if stored is None:
         return Resolved(problems=(_unknown(library, asked),))
     values, wrong = _values(stored.definition, asked)
-    wrong += _unmet(stored.definition, provided)
+    wrong += _unmet(stored.definition, tree.provided)
     names = tuple(parameter.name for parameter in stored.definition.parameters)
     if asked.goal is not None:
         wrong += unknown_placeholders(asked.goal, names, root="goal")
@@ -94,7 +108,7 @@ def _resolved(library: Library, asked: _Asked, provided: frozenset[str]) -> Reso
                 for problem in read
             )
         )
-    return _completed(library, read, asked=asked, values=values, stored=stored, provided=provided)
+    return _completed(library, read, asked=asked, values=values, stored=stored, tree=tree)
 
 
 def _completed(
@@ -104,10 +118,13 @@ def _completed(
     asked: _Asked,
     values: Mapping[str, str],
     stored: StoredDefinition,
-    provided: frozenset[str],
+    tree: _Tree,
 ) -> Resolved:
     """The snapshot with the roles' files, and with the loops that stages run."""
-    nested, wrong = _nested(library, definition, asked=asked, provided=provided)
+    tree.stages += len(definition.roles)
+    if tree.is_full:
+        return Resolved(problems=(_too_many(asked),))
+    nested, wrong = _nested(library, definition, asked=asked, tree=tree)
     if wrong:
         return Resolved(problems=tuple(wrong))
     roles = tuple(_with_file(role, library) for role in definition.roles)
@@ -121,7 +138,7 @@ def _completed(
 
 
 def _nested(
-    library: Library, definition: LoopDefinition, *, asked: _Asked, provided: frozenset[str]
+    library: Library, definition: LoopDefinition, *, asked: _Asked, tree: _Tree
 ) -> tuple[dict[str, LoopSnapshot], list[Problem]]:
     found: dict[str, LoopSnapshot] = {}
     wrong: list[Problem] = []
@@ -130,7 +147,8 @@ def _nested(
         if role.loop is None:
             continue
         wrong += _without_goal(definition, role)
-        if role.loop.definition is None:
+        # What is too much was told with the loop that went too far.
+        if role.loop.definition is None or tree.is_full:
             continue
         path = f"{definition.name}.roles.{role.name}.loop"
         problem = _endless(role.loop, chain, path)
@@ -140,11 +158,17 @@ def _nested(
         inner = _Asked(
             name=role.loop.definition, parameters=role.loop.parameters, path=path, above=chain
         )
-        resolved = _resolved(library, inner, provided)
+        resolved = _resolved(library, inner, tree)
         wrong += resolved.problems
         if resolved.snapshot is not None:
             found[role.name] = resolved.snapshot
     return found, wrong
+
+
+def _too_many(asked: _Asked) -> Problem:
+    way = " > ".join((*asked.above, asked.name))
+    allowed = f"at most {MOST_STAGES_IN_ALL} stages in a loop and in all loops that it runs"
+    return Problem(path=asked.path, found=f"more stages, with {way}", allowed=allowed)
 
 
 def _without_goal(definition: LoopDefinition, role: RoleDefinition) -> list[Problem]:

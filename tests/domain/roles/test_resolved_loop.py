@@ -229,6 +229,29 @@ def test_nested_loops_that_cannot_run_are_told(
     assert expected in " ".join(str(problem) for problem in found.problems)
 
 
+def wide(name: str, inner: str | None, stages: int) -> dict[str, JsonValue]:
+    loop: dict[str, JsonValue] = {} if inner is None else {"loop": {"definition": inner}}
+    roles: list[JsonValue] = [
+        {"name": f"s{number}", "prompt": "p", **loop} for number in range(stages)
+    ]
+    return {"name": name, "roles": roles, "termination_condition": {"type": "manual"}}
+
+
+def test_loops_that_multiply_are_refused_before_they_are_read() -> None:
+    files = [wide("a", "b", 32), wide("b", "c", 32), wide("c", "d", 32), wide("d", None, 32)]
+    found = resolve_loop(library(*files), "a", goal="g", parameters={}, provided=())
+    (problem,) = found.problems
+    assert "a > b > c" in problem.found and "at most 200 stages" in problem.allowed
+    assert problem.path.endswith(".loop")
+
+
+@pytest.mark.parametrize(("stages", "taken"), [(19, True), (20, False)])
+def test_so_many_stages_may_be_in_all_loops_of_a_tree(stages: int, taken: bool) -> None:
+    files = [wide("a", "b", 10), wide("b", None, stages)]
+    found = resolve_loop(library(*files), "a", goal="g", parameters={}, provided=())
+    assert (found.snapshot is not None) is taken
+
+
 @pytest.mark.parametrize("task", ["---", "\u200b", "<!-- -->"])
 @pytest.mark.parametrize("loop", [{"definition": "inner"}, {"kind": "delegation"}])
 def test_a_stage_is_told_of_a_loop_that_would_get_no_goal(
