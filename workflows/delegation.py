@@ -199,7 +199,7 @@ class DelegationLoop(ControlHandlers):
         state, decision = self.run.state, self.run.state.turnover.decision
         if decision is None:
             return None
-        phase = self.run.budget_phase
+        phase, before = self.run.budget_phase, state.course.plan
         state.course, directive = decide(
             state.course,
             decision,
@@ -208,6 +208,7 @@ class DelegationLoop(ControlHandlers):
             unheard=self.run.unheard,
             beside=self.run.surroundings,
         )
+        self.run.drop_given_up(before)
         self.run.record_event(
             "decided",
             decision=decision.decision,

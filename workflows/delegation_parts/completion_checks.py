@@ -46,7 +46,10 @@ class CompletionChecks:
         self._claim(complete)
         # Facts are gathered one by one, cheapest first: a completion without its files never pays
         # for a reviewer.
-        facts = CompletionFacts(critique=state.course.reviews.mean)
+        reviews = state.course.reviews
+        facts = CompletionFacts(
+            critique=reviews.mean, poor=reviews.below(settings.critique.min_mean)
+        )
         while True:
             step = completion_step(complete, facts, settings)
             if step is None:

@@ -4,7 +4,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
-from perdure.domain.delegation.plan import plan_view
+from perdure.domain.delegation.plan import TaskPlan, given_up, plan_view
 from perdure.domain.delegation.repeat_detection import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import (
@@ -25,6 +25,9 @@ from perdure.domain.turns.turn import Ending
 from perdure.domain.worker_requirements import worker_requirements
 from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import Run
+
+# Patch: poor work on a subtask that was given up held back every later completion.
+GIVEN_UP_IS_NO_SCORE = "what a new plan gives up is not reviewed any more"
 
 
 class DelegationRun(Run[DelegationSpec, DelegationState]):
@@ -106,6 +109,13 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def inform(self, *notes: str) -> None:
         """Tell the manager something in its next prompt."""
         self.state.course = self.state.course.told(*notes)
+
+    def drop_given_up(self, before: TaskPlan) -> None:
+        """Drop reviews of subtasks that a new plan has no longer: nobody can improve on them."""
+        course = self.state.course
+        reviews = course.reviews.without(given_up(before, course.plan))
+        if reviews != course.reviews and workflow.patched(GIVEN_UP_IS_NO_SCORE):
+            self.state.course = course.model_copy(update={"reviews": reviews})
 
     def take_inputs(self, report: ShelveReport) -> None:
         """Take inputs that were put by, and tell the manager of those that are lost."""

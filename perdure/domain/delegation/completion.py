@@ -44,6 +44,7 @@ class CompletionFacts(FrozenModel):
     Args:
         contract: problems of the final result with the schema that was asked for.
         critique: the mean of the reviewers, None for none.
+        poor: the pieces of work that scored less than that should be, each with its score.
         files: the deliverables.
         unmet: success criteria that are not met, each with what is missing.
         smoke: what the smoke test said, empty when it passed.
@@ -51,21 +52,27 @@ class CompletionFacts(FrozenModel):
 
     contract: tuple[str, ...] | None = None
     critique: float | None = None
+    poor: tuple[str, ...] = ()
     files: tuple[FileFact, ...] | None = None
     unmet: tuple[str, ...] | None = None
     smoke: str | None = None
 
 
 class Rejection(FrozenModel):
-    """Why a completion is refused: the check that failed, and everything it names."""
+    """Why a completion is refused: the check that failed, and everything it names.
+
+    `where` tells the manager what to see to; the rejection is the same without it.
+    """
 
     check: CompletionCheck
     named: tuple[str, ...]
+    where: str = ""
 
     @property
     def text(self) -> str:
         """What the manager is told."""
-        return f"Not complete ({self.check}): {'; '.join(self.named)}."
+        said = "; ".join((*self.named, *([self.where] if self.where else [])))
+        return f"Not complete ({self.check}): {said}."
 
     @property
     def hash(self) -> str:
@@ -174,7 +181,8 @@ def _critique(
     if facts.critique is None or not settings.critique.enabled or facts.critique >= least:
         return None
     said = f"the reviewers' mean is {facts.critique:.2f}, wanted {least:g}"
-    return Rejection(check="critique", named=(said,))
+    where = f"below that: {', '.join(facts.poor)}" if facts.poor else ""
+    return Rejection(check="critique", named=(said,), where=where)
 
 
 def _files(

@@ -137,6 +137,11 @@ def replanned(plan: TaskPlan, subtasks: Sequence[Subtask]) -> TaskPlan:
     )
 
 
+def given_up(before: TaskPlan, after: TaskPlan) -> frozenset[str]:
+    """The ids of subtasks that a new plan has no longer."""
+    return frozenset(node.id for node in before.nodes) - {node.id for node in after.nodes}
+
+
 def plan_view(plan: TaskPlan) -> tuple[str, ...]:
     """The plan as the manager sees it: a line for each subtask with its status and reason."""
     blocked = plan.blocked

@@ -1,6 +1,6 @@
 """What a reviewer says of a worker's result and of the success criteria, and what recurs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
@@ -31,6 +31,7 @@ MOST_DEFECTS = 20
 GOOD = 0.6
 """Scores from which a critique speaks for the work."""
 KEPT_SCORES = 200
+MOST_POOR = 8
 
 
 class Critique(FrozenModel):
@@ -65,6 +66,16 @@ class Reviews(FrozenModel):
         # The newest goes to the end, since the cut takes the oldest.
         kept = list({**others, piece: critique.score}.items())[-KEPT_SCORES:]
         return Reviews(scores=dict(kept), pitfalls=_counted(self.pitfalls, critique.defects))
+
+    def without(self, pieces: Collection[str]) -> "Reviews":
+        """The reviews without the scores of work that is given up; pitfalls stay known."""
+        left = {key: score for key, score in self.scores.items() if key not in pieces}
+        return self.model_copy(update={"scores": left})
+
+    def below(self, least: float) -> tuple[str, ...]:
+        """The pieces of work that scored less, the worst first, each with its score."""
+        poor = sorted((score, key) for key, score in self.scores.items() if score < least)
+        return tuple(f"{key} ({score:.2f})" for score, key in poor[:MOST_POOR])
 
     @property
     def mean(self) -> float | None:

@@ -102,6 +102,15 @@ def test_a_critique_that_is_switched_off_refuses_nothing() -> None:
     assert completion_step(DONE, PASSED.model_copy(update={"critique": 0.1}), off) is None
 
 
+def test_a_poor_mean_names_the_work_and_is_the_same_refusal_without_it() -> None:
+    facts = PASSED.model_copy(update={"critique": 0.4})
+    plain = completion_step(DONE, facts, STRICT)
+    named = completion_step(DONE, facts.model_copy(update={"poor": ("s2 (0.20)",)}), STRICT)
+    assert isinstance(plain, Rejection) and isinstance(named, Rejection)
+    assert named.text.endswith("wanted 0.6; below that: s2 (0.20).")
+    assert named.hash == plain.hash
+
+
 def test_files_of_the_task_come_first_each_once() -> None:
     said = Complete(decision="complete", final_result="x", deliverables=("a.md", "b.md"))
     assert expected_files(said, STRICT) == ("b.md", "a.md")

@@ -115,6 +115,14 @@ def test_the_mean_takes_the_newest_score_of_each_piece() -> None:
     assert reviews.mean == 0.7
 
 
+def test_the_poor_pieces_are_named_the_worst_first() -> None:
+    reviews = Reviews()
+    for piece, score in (("a", 0.5), ("b", 0.6), ("c", 0.2)):
+        reviews = reviews.after(piece, Critique(score=score))
+    assert reviews.below(0.6) == ("c (0.20)", "a (0.50)")
+    assert reviews.without({"c", "x"}).below(0.6) == ("a (0.50)",)
+
+
 def test_reviews_are_bounded() -> None:
     reviews = Reviews()
     for number in range(1_000):

@@ -8,10 +8,12 @@ import pytest
 from temporalio import workflow
 
 from perdure.domain.delegation.decisions import Complete
+from perdure.domain.delegation.plan import Node, TaskPlan
 from perdure.domain.delegation.progress import ManagerProgress, progress_end
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.delegation.stall import Measurement, Progress
-from perdure.domain.delegation.state import CurrentIteration
+from perdure.domain.delegation.state import CurrentIteration, DelegationState
+from perdure.domain.delegation.worker_review import Reviews
 from perdure.domain.evaluation.outcomes import RunEnd
 from perdure.domain.turns.turn import Ending
 from perdure.workflows import delegation
@@ -136,3 +138,20 @@ class _Rolled(Exception):
 
 async def _itself(stage: Awaitable[None]) -> None:
     await stage
+
+
+@pytest.mark.parametrize(
+    ("patched", "left"), [(True, {"s2": 0.9}), (False, {"s1": 0.1, "s2": 0.9})]
+)
+def test_what_a_new_plan_gives_up_holds_back_no_completion(
+    patched: bool, left: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: patched)
+    old = TaskPlan(nodes=(Node(id="s1", title="a"), Node(id="s2", title="b")))
+    new = TaskPlan(nodes=(Node(id="s2", title="b"),))
+    reviews = Reviews(scores={"s1": 0.1, "s2": 0.9})
+    run = object.__new__(DelegationRun)
+    course = ManagerProgress(plan=new, reviews=reviews)
+    run.state = cast("DelegationState", SimpleNamespace(course=course))
+    run.drop_given_up(old)
+    assert run.state.course.reviews.scores == left
