@@ -207,6 +207,7 @@ class DelegationLoop(ControlHandlers):
             phase=phase,
             unheard=self.run.unheard,
             beside=self.run.surroundings,
+            by_plan=self.run.matches_subtasks(decision),
         )
         self.run.drop_given_up(before)
         self.run.record_event(

@@ -3,8 +3,9 @@
 from pydantic import JsonValue
 from temporalio import workflow
 
+from perdure.domain.delegation.decisions import Delegate, ManagerDecision
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
-from perdure.domain.delegation.plan import TaskPlan, given_up, plan_view
+from perdure.domain.delegation.plan import TaskPlan, given_up, in_plan, plan_view
 from perdure.domain.delegation.repeat_detection import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import (
@@ -28,6 +29,8 @@ from perdure.workflows.engine.run import Run
 
 # Patch: poor work on a subtask that was given up held back every later completion.
 GIVEN_UP_IS_NO_SCORE = "what a new plan gives up is not reviewed any more"
+# Patch: work on a subtask whose id was written otherwise counted for none, and nobody was told.
+BY_PLAN = "subtasks are known by their ids however they are written"
 
 
 class DelegationRun(Run[DelegationSpec, DelegationState]):
@@ -109,6 +112,13 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def inform(self, *notes: str) -> None:
         """Tell the manager something in its next prompt."""
         self.state.course = self.state.course.told(*notes)
+
+    def matches_subtasks(self, decision: ManagerDecision) -> bool:
+        """Whether a decision names subtasks otherwise than the plan does, and that is seen to."""
+        if not isinstance(decision, Delegate):
+            return False
+        given = decision.delegations
+        return in_plan(given, self.state.course.plan) != (given, ()) and workflow.patched(BY_PLAN)
 
     def drop_given_up(self, before: TaskPlan) -> None:
         """Drop reviews of subtasks that a new plan has no longer: nobody can improve on them."""

@@ -8,6 +8,7 @@ from perdure.domain.delegation.decisions import (
     Complete,
     Delegate,
     Diagnose,
+    Envelope,
     Escalate,
     Fail,
     MakePlan,
@@ -30,7 +31,7 @@ from perdure.domain.delegation.next_step import (
     phase_refusal,
 )
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
-from perdure.domain.delegation.plan import as_measured, plan_problems, replanned
+from perdure.domain.delegation.plan import as_measured, in_plan, plan_problems, replanned
 from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
 from perdure.domain.delegation.repeat_detection import NOTHING_BESIDE, Surroundings, repeat_refusal
 from perdure.domain.delegation.spec import DelegationSettings
@@ -74,11 +75,13 @@ def decide(
     phase: BudgetPhase,
     unheard: bool = False,
     beside: Surroundings = NOTHING_BESIDE,
+    by_plan: bool = True,
 ) -> Step:
     """Whether a decision is carried out, and how, or why it is refused.
 
     `unheard`: people added what the manager had not read when it decided. `beside` is what workers
-    would be shown beside their own work.
+    would be shown beside their own work. `by_plan`: work goes to the subtask that it means, however
+    the id is written, and the manager is told of ids that are none; older histories lack that.
     """
     # Before anything may refuse: the refusal is noted on the round that this opens.
     course = course.decided(decision.decision, reason=decision.reason)
@@ -91,7 +94,10 @@ def decide(
         return _refused(course, late)
     match decision:
         case Delegate():
-            return _delegate(course, decision, settings, beside)
+            envelopes, notes = decision.delegations, ()
+            if by_plan:
+                envelopes, notes = in_plan(envelopes, course.plan)
+            return _delegate(course.told(*notes), envelopes, settings, beside)
         case MakePlan():
             return _plan(course, decision)
         case Diagnose():
@@ -208,10 +214,13 @@ def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCh
 
 
 def _delegate(
-    course: ManagerProgress, decision: Delegate, settings: DelegationSettings, beside: Surroundings
+    course: ManagerProgress,
+    envelopes: tuple[Envelope, ...],
+    settings: DelegationSettings,
+    beside: Surroundings,
 ) -> Step:
-    cap = settings.workers_per_iteration or len(decision.delegations)
-    now, later = decision.delegations[:cap], decision.delegations[cap:]
+    cap = settings.workers_per_iteration or len(envelopes)
+    now, later = envelopes[:cap], envelopes[cap:]
     # Compared as it will be remembered: without the deferred work, and with the acceptance that
     # the plan gives it now.
     refusal = repeat_refusal(course.past, as_measured(now, course.plan), beside)

@@ -197,3 +197,25 @@ def as_measured(envelopes: Sequence[Envelope], plan: TaskPlan) -> tuple[Envelope
     return tuple(
         item.model_copy(update={"acceptance": acceptance_of(item, plan)}) for item in envelopes
     )
+
+
+def in_plan(
+    envelopes: Sequence[Envelope], plan: TaskPlan
+) -> tuple[tuple[Envelope, ...], tuple[str, ...]]:
+    """Envelopes with the ids of the plan's subtasks, and a note for each id that it does not have.
+
+    Without a plan an id means nothing yet, and nothing is said of it.
+    """
+    ids = {node.id.casefold(): node.id for node in plan.nodes}
+    named, notes = list[Envelope](), list[str]()
+    for item in envelopes:
+        known = item.subtask is None or plan.node(item.subtask) is not None
+        same = None if known else ids.get((item.subtask or "").casefold())
+        named.append(item if same is None else item.model_copy(update={"subtask": same}))
+        if not known and same is None and ids:
+            there = ", ".join(ids.values())
+            notes.append(
+                f"{item.worker}: there is no subtask {item.subtask}; there are {there}. Its work "
+                "counts for none of them."
+            )
+    return tuple(named), tuple(notes)

@@ -165,6 +165,31 @@ def test_a_subtask_that_is_done_stays_so_when_more_work_on_it_has_not_begun() ->
     assert [node.status for node in course.plan.nodes] == ["done"]
 
 
+@pytest.mark.parametrize(
+    ("named", "counts", "note"),
+    [
+        ("S1", "s1", None),
+        ("s1", "s1", None),
+        (None, None, None),
+        ("s9", "s9", "there is no subtask s9; there are s1, s2."),
+    ],
+)
+def test_work_goes_to_the_subtask_that_its_id_means(
+    named: str | None, counts: str | None, note: str | None
+) -> None:
+    course, _ = step(ManagerProgress(), plan("s1", "s2"))
+    course, directive = step(course, work("a", subtask=named))
+    assert isinstance(directive, Work)
+    assert directive.envelopes[0].subtask == counts
+    assert len(course.notes) == bool(note)
+    assert all(note in told for told in course.notes if note)
+
+
+def test_without_a_plan_nothing_is_said_of_an_id() -> None:
+    course, directive = step(ManagerProgress(), work("a", subtask="s1"))
+    assert isinstance(directive, Work) and course.notes == ()
+
+
 def measured(acceptance: str) -> MakePlan:
     subtask = Subtask(id="s1", title="Count.", acceptance=acceptance)
     return MakePlan(decision="plan", subtasks=(subtask,))

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.delegation.decisions import Complete
+from perdure.domain.delegation.decisions import Complete, Delegate, Envelope
 from perdure.domain.delegation.plan import Node, TaskPlan
 from perdure.domain.delegation.progress import ManagerProgress, progress_end
 from perdure.domain.delegation.spec import DelegationSettings
@@ -155,3 +155,16 @@ def test_what_a_new_plan_gives_up_holds_back_no_completion(
     run.state = cast("DelegationState", SimpleNamespace(course=course))
     run.drop_given_up(old)
     assert run.state.course.reviews.scores == left
+
+
+@pytest.mark.parametrize(("id", "asked"), [("S1", True), ("s9", True), ("s1", False)])
+def test_only_an_odd_id_of_a_subtask_asks_for_a_patch(
+    id: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    run = object.__new__(DelegationRun)
+    course = ManagerProgress(plan=TaskPlan(nodes=(Node(id="s1", title="a"),)))
+    run.state = cast("DelegationState", SimpleNamespace(course=course))
+    work = Envelope(worker="w", instructions="Count.", subtask=id)
+    assert run.matches_subtasks(Delegate(decision="delegate", delegations=(work,))) is asked
+    assert not run.matches_subtasks(DONE)
