@@ -102,7 +102,7 @@ def read_draft(value: object) -> ToolDraft | Unreadable:
 
 def drafted(needed: NeededTool) -> ToolDraft | Unreadable:
     """A tool that a worker's result asks for; what it says of the tool becomes the schema's."""
-    if not _is_text(needed.model_dump(mode="python")):
+    if not is_text(needed.model_dump(mode="python")):
         return Unreadable("a tool holds half of a character (a lone surrogate)")
     schema = needed.parameters
     if needed.description and schema and "description" not in schema:
@@ -162,7 +162,7 @@ def _length(value: JsonValue | Sequence[JsonValue]) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     """Whether everything in a value can be written as UTF-8."""
     try:
         json.dumps(value, ensure_ascii=False).encode()

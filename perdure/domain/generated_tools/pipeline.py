@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.generated_tools.code import Checked, check_code
-from perdure.domain.generated_tools.draft import ToolDraft
+from perdure.domain.generated_tools.draft import ToolDraft, is_text
 from perdure.domain.generated_tools.forbidden_names import importable
 from perdure.domain.generated_tools.messages import MakeToolRequest, check_limits
 from perdure.domain.generated_tools.naming import check_name
@@ -140,6 +140,9 @@ def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
     if parameters is not None and not isinstance(parameters, dict):
         return BadReply(("schema is the JSON schema of the arguments, an object",))
     code = given.code.replace("\r\n", "\n").strip("\n") + "\n"
+    # JSON inside of JSON can hold it, and the repaired tool could not be stored.
+    if not is_text([code, parameters]):
+        return BadReply(("the tool holds half of a character (a lone surrogate)",))
     return draft.model_copy(
         update={"code": code, "parameters": draft.parameters if parameters is None else parameters}
     )

@@ -58,6 +58,7 @@ def test_a_repair_keeps_name_and_examples(reply: str) -> None:
     [
         "",
         "I cannot repair this.",
+        json.dumps({"code": "X = 1", "schema": '{"description": "\\ud800"}'}),
         "{",
         "{}",
         "[]",
