@@ -79,6 +79,10 @@ class MakeTool:
         if known is not None and known.state == "rejected":
             told = f"{draft.name} was rejected by {known.decided_by}; write other code"
             return await self._refused(draft, refused("freeze", 403, "approval", told))
+        approved = known is not None and known.state == "approved"
+        if draft.hash in step.denied and not approved:
+            told = f"people denied {draft.name} to this run; write other code"
+            return await self._refused(draft, refused("freeze", 403, "approval", told))
         # Admission is checked before this: another run's approval does not lift the limits of this
         # run.
         if known is not None and known.current and await self.blobs.exists(known.code):

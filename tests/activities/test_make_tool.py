@@ -262,6 +262,21 @@ async def test_what_a_person_rejected_is_not_made_again(factory: Factory) -> Non
     assert (said.outcome, said.code) == ("error", "rejected")
 
 
+async def test_what_people_denied_to_a_run_is_not_asked_about_again(factory: Factory) -> None:
+    report = await factory.make(draft())
+    # Other examples are another draft of the same tool.
+    same = draft(examples=[{"arguments": {"text": "a"}}])
+    again = await factory.make(same, denied=(report.hash,))
+    assert again.refused is not None
+    assert (again.refused.stage, again.refused.category) == ("freeze", "approval")
+    assert not again.refused.repairable
+    assert (await factory.make(draft(code=f"{COUNT}X = 1\n"), denied=(report.hash,))).hash
+    kept = await factory.stores.made_tools.get(report.hash)
+    assert kept is not None
+    await factory.stores.made_tools.decide(kept.model_copy(update={"state": "approved"}))
+    assert (await factory.make(same, denied=(report.hash,))).approved
+
+
 async def test_a_person_is_shown_the_code(factory: Factory) -> None:
     settings = ToolsFactorySettings(approve=True)
     assert (await factory.make(draft(), settings=settings)).shown == COUNT

@@ -78,6 +78,7 @@ SHAPES: dict[str, dict[str, JsonValue]] = snapshot(
             },
             "taken": {},
             "makers": [],
+            "denied": [],
         },
         "ManageReport": {
             "call": "required",

@@ -136,6 +136,7 @@ class ToolFactory:
             settings=self.settings,
             taken=self.run.state.toolbox.pinned,
             makers=self.run.state.toolbox.makers,
+            denied=self.run.state.toolbox.denied,
         )
         done = await self.retries.workspace_step(
             MakeTool.make_tool,
@@ -220,7 +221,7 @@ class ToolFactory:
         if gate.answer.choice == "approve":
             return None, True
         why = gate.answer.text or f"denied by {gate.answer.by}"
-        self._keep(self.run.state.toolbox.failed("freeze"))
+        self._keep(self.run.state.toolbox.failed("freeze").denied_for(report.hash))
         self.run.record_event(
             "tool_refused",
             worker=worker,

@@ -64,7 +64,7 @@ class MakeToolRequest(ActivityMessage):
     """Take one draft through the pipeline.
 
     `taken` are the tools of the run, name to hash, and `makers` the worker behind each that it made
-    itself; `draft` is the address of the draft.
+    itself; `draft` is the address of the draft, `denied` what people denied this run, by hash.
     """
 
     run: str
@@ -74,6 +74,7 @@ class MakeToolRequest(ActivityMessage):
     settings: ToolsFactorySettings = ToolsFactorySettings()
     taken: dict[str, str] = {}
     makers: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
 
 
 class MakeToolReport(ActivityMessage):

@@ -31,13 +31,15 @@ class Toolbox(FrozenModel):
     """What workers of the run may be offered, and what was tried so far.
 
     `gates` are the questions to people that wait, by the hash they are about; `handled` the newest
-    drafts that need not be looked at again; `under_way` says of those in between, by the address
+    drafts that need not be looked at again, `denied` the newest hashes that people denied to the
+    run; `under_way` says of those in between, by the address
     that a worker handed in, what the newest repair made of it and how many there were.
     """
 
     tools: dict[str, PinnedTool] = {}
     gates: dict[str, str] = {}
     handled: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
     under_way: dict[str, tuple[str, int]] = {}
     metrics: ToolMetrics = ToolMetrics()
 
@@ -93,6 +95,10 @@ class Toolbox(FrozenModel):
         """A person is asked about a hash; None when that is over."""
         others = {one: name for one, name in self.gates.items() if one != hash}
         return self._with(gates=others if gate is None else {**others, hash: gate})
+
+    def denied_for(self, hash: str) -> Self:
+        """A person denied the run this code, however often it is handed in again."""
+        return self._with(denied=(*self.denied, hash)[-HANDLED_KEPT:])
 
     def done_with(self, draft: str) -> Self:
         """A draft was handled to its end."""

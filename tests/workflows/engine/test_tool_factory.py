@@ -71,6 +71,18 @@ async def test_a_question_that_nobody_sees_any_more_is_asked_anew(
     assert (people.opened, state.toolbox.gates) == (opened, {})
 
 
+async def test_what_a_person_denies_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow, "patched", lambda _: True)
+    denied = GateAnswer(choice="deny", text=None, at=NOW, by="ada")
+    control = Control(gates={"g1": _gate("g1").model_copy(update={"answer": denied})})
+    state = SimpleNamespace(control=control, toolbox=Toolbox().asked(HASH, "g1"))
+    run = SimpleNamespace(spec=SPEC, state=state, record_event=lambda *_, **__: None)
+    engine = SimpleNamespace(steps=None, people=FakePeople(control), retries=None, models=None)
+    factory = ToolFactory(cast("DelegationRun", run), cast("Engine", engine))
+    assert await factory._approved("w1", REPORT) == (None, False)
+    assert state.toolbox.denied == (HASH,)
+
+
 class _Rolled(Exception):
     pass
 
