@@ -29,7 +29,7 @@ _TITLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FENCE = re.compile(
-    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ ]{0,3}(?P=fence)|\Z)",
+    r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^[ ]{0,3}(?P=fence)|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _WORD_SKILL = re.compile(r"^skill:[ \t]*", re.IGNORECASE)

@@ -63,6 +63,11 @@ def test_a_line_without_end_costs_no_worker_its_time(line: str, name: str) -> No
     assert skill_name(line) == name
 
 
+@pytest.mark.parametrize("mark", ["`", "~"])
+def test_a_fence_without_end_costs_no_worker_its_time(mark: str) -> None:
+    assert skill_name(f"# Counting words\n{mark * 300_000}") == "counting-words"
+
+
 def test_untitled_skills_are_called_by_their_content() -> None:
     one, two = skill_name("do this"), skill_name("do that")
     assert one != two
