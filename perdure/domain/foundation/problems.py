@@ -168,6 +168,7 @@ _LIBRARY = frozenset(
 
 
 FOUND_CHARACTERS = 80
+TYPO_CHARACTERS = 1_000
 PROBLEMS_TOLD = 3
 
 
@@ -234,12 +235,15 @@ def path_of(root: str, steps: Sequence[int | str]) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         else:
-            path += f".{step}" if path else step
+            name = clipped(step, FOUND_CHARACTERS)
+            path += f".{name}" if path else name
     return path
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
     """The known name that a typo most probably meant, or None."""
+    if len(name) > TYPO_CHARACTERS:
+        return None  # comparing takes long, and a text that long is no typo
     close = difflib.get_close_matches(name, list(names), n=1)
     return close[0] if close else None
 
@@ -272,7 +276,8 @@ def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -
         case "extra_forbidden":
             known = "one of " + ", ".join(names) if names else allowed(detail)
             near = nearest_name(last, names)
-            return Problem(path=path, found=f"the field {last}", allowed=known, nearest=near)
+            field = clipped(last, FOUND_CHARACTERS)
+            return Problem(path=path, found=f"the field {field}", allowed=known, nearest=near)
         case "missing":
             return Problem(path=path, found="nothing", allowed=allowed(detail))
         case "union_tag_not_found":

@@ -25,7 +25,14 @@ from perdure.domain.foundation.errors import (
     StoreError,
     Unreadable,
 )
-from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
+from perdure.domain.foundation.plain_text import clipped
+from perdure.domain.foundation.problems import (
+    FOUND_CHARACTERS,
+    allowed,
+    nearest_name,
+    path_of,
+    shown,
+)
 from perdure.domain.llm.errors import ModelError
 from perdure.event_log import get_logger
 from perdure.interfaces.places import Hide
@@ -56,7 +63,8 @@ _REQUESTS: tuple[tuple[str, str], ...] = (
     (rf"perdure experiment delete {_RUN}", f"DELETE {EXPERIMENTS}/{{run}}"),
     (r"perdure schedule list", f"GET {SCHEDULES}"),
     (rf"perdure schedule delete {_RUN}", f"DELETE {SCHEDULES}/{{run}}"),
-    (r"perdure schedule create [^`]*--replace", f"POST {SCHEDULES} with replace true"),
+    # Bounded: a text that repeats the beginning would otherwise be read anew from each of them.
+    (r"perdure schedule create [^`]{0,400}--replace", f"POST {SCHEDULES} with replace true"),
     (r"perdure schedule create [^`]*", f"POST {SCHEDULES}"),
     (r'perdure loops start (?P<name>[\w-]+) "[^"]*"', f"POST {LOOPS} with kind roles"),
     (r'perdure run "[^"]*"', f"POST {LOOPS}"),
@@ -110,6 +118,9 @@ def _request(request: str, found: "re.Match[str]") -> str:
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:perdure:problem:"
 RETRY_AFTER_S = 5
+# Callers choose the texts and the number of their defects, and all other requests wait meanwhile.
+DEFECTS_TOLD = 50
+TEXT_CHARACTERS = 4_000
 _log = get_logger(__name__)
 
 _CODES = {
@@ -197,7 +208,7 @@ def unknown(what: str, name: str, names: Sequence[str]) -> str:
     allowed_here = f"one of {', '.join(names)}" if names else "none"
     near = nearest_name(name, names)
     hint = f". Did you mean {near}?" if near else ""
-    return f"found the {what} {name}; allowed: {allowed_here}{hint}"
+    return f"found the {what} {clipped(name, FOUND_CHARACTERS)}; allowed: {allowed_here}{hint}"
 
 
 def as_it_is(text: str) -> str:
@@ -208,19 +219,26 @@ def as_it_is(text: str) -> str:
 def document(
     refused: Refused, *, instance: str, state: str | None = None, hide: Hide = as_it_is
 ) -> JSONResponse:
-    """The response for a refusal; `hide` removes paths of this host from its text."""
+    """The response for a refusal; `hide` removes paths of this host from its text.
+
+    Of many defects it lists the first ones, and says how many more there are.
+    """
+
+    def told(words: str) -> str:
+        return hide(over_http(clipped(words, TEXT_CHARACTERS)))
+
     problem = Problem(
         type=f"{TYPE}{refused.code}",
         title=HTTPStatus(refused.status_code).phrase,
         status=refused.status_code,
-        detail=hide(over_http(refused.detail)),
+        detail=told(refused.detail) + _and_more(len(refused.errors)),
         instance=instance,
         code=refused.code,
         cure=hide(cure_of(refused.status_code, refused.cure)),
         state=state,
         errors=tuple(
-            Defect(path=defect.path, message=hide(over_http(defect.message)))
-            for defect in refused.errors
+            Defect(path=defect.path, message=told(defect.message))
+            for defect in refused.errors[:DEFECTS_TOLD]
         ),
     )
     return JSONResponse(
@@ -229,6 +247,10 @@ def document(
         headers=refused.headers,
         media_type=MEDIA_TYPE,
     )
+
+
+def _and_more(defects: int) -> str:
+    return f" And {defects - DEFECTS_TOLD} more." if defects > DEFECTS_TOLD else ""
 
 
 def as_refusal(error: PerdureError) -> Refused:
@@ -282,16 +304,18 @@ async def _of_our_tree(request: Request, error: Exception) -> Response:
 
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    details = error.errors()
     errors = [
         (
             _place(detail["loc"]),
             _words(str(detail["loc"][-1]), detail, _known_fields(request, detail["loc"][1:-1])),
         )
-        for detail in error.errors()
+        for detail in details[:DEFECTS_TOLD]
     ]
     listed = "; ".join(f"{path}: {words}" for path, words in errors)
-    # Only the sentence is cut: `errors` has all of them.
-    return _answer(request, Refused(422, "invalid_input", listed[:2_000], errors=errors))
+    # The sentence is cut more: `errors` has the others.
+    told = f"{listed[:2_000]}{_and_more(len(details))}"
+    return _answer(request, Refused(422, "invalid_input", told, errors=errors))
 
 
 async def _of_framework(request: Request, error: Exception) -> Response:

@@ -71,6 +71,16 @@ def test_a_long_value_is_cut_and_an_odd_one_is_shown() -> None:
     assert str(Problem(path="a", found="1", allowed="2")) == "a: found 1; allowed: 2."
 
 
+def test_a_long_name_of_a_field_is_cut() -> None:
+    long = "x" * 2_000
+    with pytest.raises(ValidationError) as raised:
+        Home.model_validate({"pets": [], long: 1})
+    (problem,) = problems_of(raised.value, {"pets": [], long: 1}, names=("pets", long[:-1]))
+    cut = f"{long[:79]}…"
+    assert str(problem).startswith(f"{cut}: found the field {cut}; allowed: one of ")
+    assert problem.nearest is None
+
+
 class _Inner(BaseModel):
     kind: Literal["a"] = "a"
 

@@ -68,6 +68,13 @@ def test_a_command_becomes_the_request(cure: str, told: str) -> None:
     assert over_http(cure) == told
 
 
+def test_words_far_behind_a_command_do_not_belong_to_it() -> None:
+    # Looking for them to the end of the text takes a minute for a megabyte of beginnings.
+    near, far = (f"perdure schedule create {'x' * n} --replace" for n in (300, 500))
+    assert over_http(near) == "POST /api/v1/schedules with replace true"
+    assert over_http(far) == "POST /api/v1/schedules"
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 503])
 def test_no_answer_is_without_a_cure(status: int) -> None:
     assert cure_of(status, "")
