@@ -8,7 +8,6 @@ from datetime import datetime
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState, forgiving_agent
-from perdure.domain.budget.amend import with_amendments
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.budget.journal import Journal
 from perdure.domain.delegation.spec import DelegationSpec
@@ -40,7 +39,7 @@ from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, known_there, not_here
 from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Starter, order_of
-from perdure.gateway.stored_status import first_status, torn_lifecycle
+from perdure.gateway.stored_status import amended_limits, first_status, torn_lifecycle
 from perdure.gateway.temporal_gateway import TemporalGateway
 
 MOST_CHILDREN = 10_000
@@ -209,10 +208,7 @@ def _as_amended(budget: Budget, spec: Spec, row: StoredRun) -> Budget:
 
     The state in which a run ended has them. One after an iteration, or a fresh one, does not.
     """
-    if row.status is None:
-        return budget
-    kept = read_stored(RunStatus, row.status, what=f"the status of {row.id}").budget.limits
-    limits = with_amendments(budget.limits, asked=spec.budget, kept=kept)
+    limits = amended_limits(budget.limits, asked=spec.budget, row=row)
     return budget.model_copy(update={"limits": limits})
 
 

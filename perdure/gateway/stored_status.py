@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.amend import with_amendments
 from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.outcomes import (
@@ -56,6 +57,26 @@ def first_status(spec: Spec, run: str, *, now: datetime, dispatch: str | None = 
         dispatch=dispatch or PENDING,
         started_at=now,
     )
+
+
+def amended_limits(limits: BudgetLimits, *, asked: BudgetLimits, row: StoredRun) -> BudgetLimits:
+    """Limits of a run with what people changed of them since.
+
+    Args:
+        limits: those of an earlier state, or of the start.
+        asked: those of the run's specification, which an amendment does not change.
+        row: of the run; its status has the limits of now.
+    """
+    if row.status is None:
+        return limits
+    kept = read_stored(RunStatus, row.status, what=f"the status of {row.id}").budget.limits
+    return with_amendments(limits, asked=asked, kept=kept)
+
+
+def amended_spec(spec: Spec, row: StoredRun) -> Spec:
+    """The specification of a run with the limits that people set since its start."""
+    limits = amended_limits(spec.budget, asked=spec.budget, row=row)
+    return spec.model_copy(update={"budget": limits})
 
 
 def _limit(spec: Spec) -> int | None:

@@ -23,7 +23,7 @@ LEAST_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StartedLoop:
-    """A loop that the run started, with its specification."""
+    """A loop that the run started, with its specification and the limits of now."""
 
     row: StoredRun
     spec: Spec
@@ -46,6 +46,12 @@ async def share_of(
     journal: Journal, *, caller: str, above: Spec, held: Mapping[str, Reservation]
 ) -> Share:
     """The limits of the next loop: half of what is left, so that more loops can follow.
+
+    Args:
+        journal: what runs spent.
+        caller: the run that starts it.
+        above: the caller's specification, with the limits that people set since its start.
+        held: what each loop of the caller holds already.
 
     Raises:
         NotAllowed: nothing is left.

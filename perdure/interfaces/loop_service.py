@@ -36,6 +36,7 @@ from perdure.domain.run.spec import ROOT_RUN, STARTED_BY
 from perdure.domain.run.status import RunStatus
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.gateway.claim_run_id import key_digest
+from perdure.gateway.stored_status import amended_spec
 from perdure.gateway.types import Reach, RunFilter, RunPage
 from perdure.interfaces.envelopes import Share, StartedLoop, held_by, share_of
 from perdure.interfaces.gateways import RunGateway
@@ -261,9 +262,9 @@ class LoopService:
                     return tuple(found.values())
                 if one.spec is None:
                     continue
-                spec = await self._spec(one.id)
+                spec = read_as(RUN_SPEC, await self.blobs.get(one.spec))
                 if starter_of(spec) == caller:
-                    found[one.id] = StartedLoop(row=one, spec=spec)
+                    found[one.id] = StartedLoop(row=one, spec=amended_spec(spec, one))
             read += len(page)
         return tuple(found.values())
 
@@ -275,13 +276,14 @@ class LoopService:
         return starter_of(spec) == caller
 
     async def _spec(self, run: str) -> Spec:
+        """The specification of a run, with the limits that people set since."""
         row = await self.records.run(run)
         if row is None or row.spec is None:
             raise NotFound(
                 f"The store has no specification of the run {run}.",
                 cure="`perdure list` lists all runs.",
             )
-        return read_as(RUN_SPEC, await self.blobs.get(row.spec))
+        return amended_spec(read_as(RUN_SPEC, await self.blobs.get(row.spec)), row)
 
     def _message(
         self, action: LoopAction, note: str, *, request: str = "", by: str = ""

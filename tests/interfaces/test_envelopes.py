@@ -8,10 +8,12 @@ from typing import cast
 import pytest
 
 from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.spec import STARTED_BY
 from perdure.domain.run.status import StoredRun
+from perdure.gateway.stored_status import first_status
 from perdure.interfaces import loop_service
 from perdure.interfaces.envelopes import share_of
 from perdure.interfaces.loop_service import LoopService, _below
@@ -78,14 +80,51 @@ async def test_loops_of_a_run_are_found_behind_any_number_of_newer_ones(
         return AgentSpec.model_validate(spec).model_dump_json().encode()
 
     monkeypatch.setattr(loop_service, "READ_AT_ONCE", 2)
+    service = service_over(records=SimpleNamespace(run=run, find_runs=find_runs), get=get)
+    found = await service._started_by("above")
+    assert [one.row.id for one in found] == ["roles-2", "roles-1"]
+
+
+def service_over(*, records: object, get: object) -> LoopService:
+    """The service over stand-ins, without what only a start needs."""
     fakes: dict[str, object] = {
         "gateway": None,
         "definitions_kept": None,
         "journal": None,
         "surroundings": None,
-        "records": SimpleNamespace(run=run, find_runs=find_runs),
+        "records": records,
         "blobs": SimpleNamespace(get=get),
     }
-    service = LoopService(**fakes, by="ada")  # pyright: ignore[reportArgumentType]
-    found = await service._started_by("above")
-    assert [one.row.id for one in found] == ["roles-2", "roles-1"]
+    return LoopService(**fakes, by="ada")  # pyright: ignore[reportArgumentType]
+
+
+async def test_limits_that_people_set_since_count_for_a_caller_and_for_its_loops() -> None:
+    spec = AgentSpec.model_validate(
+        {"kind": "agent", "goal": "g", "budget": {"cost_usd": 2}, "metadata": {STARTED_BY: "above"}}
+    )
+
+    def row(run: str, limits: BudgetLimits) -> StoredRun:
+        begun = first_status(spec, run, now=NOW)
+        budget = begun.budget.model_copy(update={"limits": limits})
+        status = begun.model_copy(update={"budget": budget}).model_dump_json()
+        return StoredRun(
+            id=run, kind="roles", goal="g", label=None, lifecycle="running", outcome=None,
+            started_at=NOW, spec=run, status=status,
+        )  # fmt: skip
+
+    lowered = spec.budget.model_copy(update={"cost_usd": Decimal("0.50"), "tokens": 20_000})
+    raised = spec.budget.model_copy(update={"cost_usd": Decimal(3)})
+    rows = {"above": row("above", lowered), "roles-1": row("roles-1", raised)}
+
+    async def run(name: str) -> StoredRun:
+        return rows[name]
+
+    async def find_runs(*, prefix: str, limit: int, offset: int = 0) -> list[StoredRun]:
+        return [rows["roles-1"]][offset:]
+
+    async def get(_: str) -> bytes:
+        return spec.model_dump_json().encode()
+
+    service = service_over(records=SimpleNamespace(run=run, find_runs=find_runs), get=get)
+    assert (await service._spec("above")).budget == lowered
+    assert (await service.held("above"))["roles-1"].cost_usd == Decimal(3)
