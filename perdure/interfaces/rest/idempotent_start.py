@@ -71,8 +71,9 @@ class Starts:
                 known = await self._services.records.run(claim.run) is not None
             yield Start(claim, known, place)
             place.own = None
-            if joined and not known:
-                # The process that claimed the key may have failed and freed it meanwhile.
+            if joined:
+                # The process that claimed the key may have failed and freed it meanwhile, also
+                # after it had written the row of the run.
                 again = wanted.model_copy(update={"run": claim.run})
                 await self._services.access.claim_start(again)
         # A request that is cancelled frees its key as well.

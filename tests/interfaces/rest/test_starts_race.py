@@ -17,6 +17,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.records import SqlRecords
 from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.installation.access import IdempotencyRecord
+from perdure.domain.run.status import StoredRun
 from perdure.interfaces.rest.idempotent_start import Start, Starts
 from perdure.interfaces.services import Services
 
@@ -137,3 +138,24 @@ async def test_without_a_key_nobody_shares_a_start(store: Services) -> None:
     async with starts.joined(wanted("a", None)) as one, starts.joined(wanted("b", None)) as two:
         assert (one.claim.run, two.claim.run) == ("a", "b")
         assert (one.done(), two.done()) == (False, False)
+
+
+async def test_a_start_that_takes_over_another_processs_row_keeps_its_key(store: Services) -> None:
+    row = StoredRun(
+        id="first", kind="agent", goal="g", label=None, lifecycle="running", outcome=None,
+        started_at=datetime.now(UTC),
+    )  # fmt: skip
+    failing_elsewhere = Starts(store).joined(wanted("first"))
+    await failing_elsewhere.__aenter__()
+    await store.records.put_run(row)
+    here = Starts(store)
+    async with here.joined(wanted("second")) as goes_on:
+        ended = {"lifecycle": "failed", "ended_at": datetime.now(UTC)}
+        await store.records.put_run(row.model_copy(update=ended))
+        await failed(failing_elsewhere)
+        await store.records.put_run(row)
+        assert goes_on.done() is True
+    started = await store.access.started_by("first")
+    assert started is not None
+    async with here.joined(wanted("third")) as later:
+        assert later.claim.run == "first"
