@@ -26,6 +26,8 @@ SHARED_S = 1.0
 SETTLED_S = 3.0
 # Returns the limit that holds a start back, in words, or None.
 Room = Callable[[], Awaitable[str | None]]
+# Whether a start that waits is still to be made.
+GoOn = Callable[[], Awaitable[bool]]
 UnlistedRuns = Callable[[], Awaitable[Sequence[ExecutionInfo]]]
 _log = get_logger(__name__)
 
@@ -41,6 +43,11 @@ class Counting(Protocol):
 async def nobody() -> Sequence[ExecutionInfo]:
     """No run that the index lacks."""
     return ()
+
+
+async def always() -> bool:
+    """Wait for room however long it takes."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,13 @@ class Admission:
         self._clock = clock
         self._begun = deque[tuple[float, str | None]]()
 
-    async def admit(self, tenant: str | None, *, queue: str) -> None:
+    async def admit(self, tenant: str | None, *, queue: str, go_on: GoOn = always) -> None:
         """Wait until a run of this tenant may start on the loops queue of its installation.
+
+        Args:
+            tenant: of the run.
+            queue: the loops queue of its installation.
+            go_on: asked after each pause; the wait ends, with nothing admitted, when it says no.
 
         Raises:
             NoRoom: a limit is reached, and the settings refuse starts above it.
@@ -94,6 +106,8 @@ class Admission:
                 told, pause = full.words, min(pause * LONGER, LONGEST_LOOK_S)
             # Random pauses, so that waiting starts do not all ask at once.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            if not await go_on():
+                return
 
     async def obstacle(self, tenant: str | None, *, queue: str) -> str | None:
         """The limit that holds a start back, in words; None admits the start and counts it.

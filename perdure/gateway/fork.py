@@ -27,6 +27,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Beginning, Starter
+from perdure.gateway.types import Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,14 @@ class Forking:
         return _in_force(spec, state)
 
     async def fork(
-        self, run: str, iteration: int, spec: Spec, *, fork_id: str | None, key: str | None
+        self,
+        run: str,
+        iteration: int,
+        spec: Spec,
+        *,
+        fork_id: str | None,
+        key: str | None,
+        wanted: Wanted | None = None,
     ) -> str:
         """Start the fork; see `Gateway.fork`."""
         row = await self.states.row(run)
@@ -58,7 +66,9 @@ class Forking:
         # Records are copied, since the other run may be deleted while the fork goes on.
         taken = inherited(records, run)
         beginning = Beginning(state=with_records(first, taken), records=taken)
-        return await self.starter.start(spec, run=fork_id, key=key, beginning=beginning)
+        return await self.starter.start(
+            spec, run=fork_id, key=key, beginning=beginning, wanted=wanted
+        )
 
 
 def _in_force(spec: Spec, state: LoopState) -> Spec:

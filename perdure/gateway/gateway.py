@@ -4,7 +4,6 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from perdure.domain.budget.journal import Journal
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems
@@ -42,6 +41,7 @@ from perdure.gateway.types import (
     RunPage,
     SettleRun,
     Waits,
+    Wanted,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,6 @@ class Gateway:
             prepare=prepare,
             audit=audit,
             why_not=why_not,
-            links=self._links,
         )
 
     async def start(
@@ -130,11 +129,13 @@ class Gateway:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         """Start a run and return its id.
 
         The same id or key starts only one run, even if requests are concurrent or the history is
-        gone. `by` is who starts it, for the audit trail.
+        gone. `by` is who starts it, for the audit trail. `wanted` says whether somebody still waits
+        for it: a run that waits for room is given up (`NoRoom`) once nobody does.
 
         Raises:
             InvalidInput: the specification cannot be run here.
@@ -142,7 +143,7 @@ class Gateway:
             NotAllowed: the id or key belongs to another specification, or to a run that is gone.
         """
         named = checked_id(run_id) if run_id is not None else None
-        starting = self._parts.starter.start(spec, run=named, key=idempotency_key)
+        starting = self._parts.starter.start(spec, run=named, key=idempotency_key, wanted=wanted)
         return await self._parts.witnessed(starting, run=named, by=by, about=spec.kind)
 
     def opening(
@@ -210,6 +211,7 @@ class Gateway:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         """Start a new run that continues from an iteration of another, and return its id.
 
@@ -222,6 +224,7 @@ class Gateway:
             run_id: the id of the new run; the same id starts only one run.
             idempotency_key: the same key starts only one run, whenever it is sent.
             by: who starts it, for the audit trail.
+            wanted: as for `start`.
 
         Raises:
             InvalidInput: there is no such iteration, or settings that do not fit it.
@@ -230,7 +233,7 @@ class Gateway:
         """
         named = checked_id(run_id) if run_id is not None else None
         starting = self._parts.forking.fork(
-            run, iteration, spec, fork_id=named, key=idempotency_key
+            run, iteration, spec, fork_id=named, key=idempotency_key, wanted=wanted
         )
         about = f"{spec.kind}, from iteration {iteration} of {run}"
         return await self._parts.witnessed(starting, run=named, by=by, about=about)
@@ -389,12 +392,4 @@ class Gateway:
 
     def web_url(self, run: str) -> str | None:
         """The URL of a run in Temporal's Web UI; None without a Web UI."""
-        if self._facts.ui_url is None:
-            return None
-        base = self._facts.ui_url.rstrip("/")
-        namespace = quote(self._facts.namespace, safe="")
-        return f"{base}/namespaces/{namespace}/workflows/{quote(run, safe='')}"
-
-    def _links(self, run: str) -> dict[str, str]:
-        url = self.web_url(run)
-        return {} if url is None else {"temporal": url}
+        return self._facts.web_url(run)

@@ -63,7 +63,6 @@ class GatewayParts:
     prepare: Prepare | None
     audit: VerbAudit | None
     why_not: WhyNot
-    links: Callable[[str], dict[str, str]]
 
     async def witnessed(
         self, starting: Awaitable[str], *, run: str | None, by: str, about: str
@@ -151,7 +150,7 @@ class GatewayParts:
             blobs=self.blobs,
             records=self.records,
             journal=self.journal,
-            links=self.links,
+            links=self.facts.links,
             worker_command=self.facts.starting,
             now=self.now,
         )

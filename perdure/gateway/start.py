@@ -11,7 +11,7 @@ from perdure.domain.agent.state import AgentInput, AgentState
 from perdure.domain.budget.journal import Journal
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationInput, DelegationState
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed, PerdureError
+from perdure.domain.foundation.errors import InvalidInput, NoRoom, NotAllowed, PerdureError
 from perdure.domain.foundation.names import (
     MEMO_GOAL_CHARACTERS,
     SEARCH_ATTRIBUTE_LIMIT,
@@ -38,7 +38,7 @@ from perdure.gateway.claim_run_id import Claims, ClaimState, Wish, key_digest
 from perdure.gateway.readiness import Readiness
 from perdure.gateway.stored_status import first_status
 from perdure.gateway.temporal_gateway import StartRequest, TemporalGateway
-from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun
+from perdure.gateway.types import InstallationInfo, ResolveModels, SettleRun, Wanted
 from perdure.gateway.unlisted_runs import Unlisted
 
 MakeInput = Callable[[Spec, str, Placement, LoopState | None], LoopInput]
@@ -136,16 +136,25 @@ class Starter:
         self.claims = Claims(server=server, records=records, journal=journal, now=now)
 
     async def start(
-        self, spec: Spec, *, run: str | None, key: str | None, beginning: Beginning | None = None
+        self,
+        spec: Spec,
+        *,
+        run: str | None,
+        key: str | None,
+        beginning: Beginning | None = None,
+        wanted: Wanted | None = None,
     ) -> str:
         """Start a run, or find the one that the same id or key already started.
+
+        `wanted` ends the wait for other runs to end, once nobody waits for this one any more.
 
         Raises:
             InvalidInput: no loop of this kind, or an unknown model.
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
             ModelUnavailable: its workers cannot call a model of the run.
             NotAllowed: the id or key belongs to another specification or to a run that is gone,
-                the session is closed, or the limit of open runs is reached.
+                the session is closed, or the limit of open runs is reached, also when nobody waits
+                for a start any more.
             NotFound: the session or project is unknown.
         """
         asked = Wish(
@@ -158,7 +167,11 @@ class Starter:
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
         # Before any row is written: a start that waits or is refused leaves nothing behind.
-        await self.admission.admit(ready.metadata.payer, queue=site.loops)
+        standing = await self._admitted(
+            ready.metadata.payer, site.loops, asked, standing, wanted=wanted
+        )
+        if standing.done is not None:
+            return standing.done
         # Several clients may send the same key at once. One claims the row; the others try again
         # and find its run.
         for _ in range(TRIES):
@@ -188,6 +201,28 @@ class Starter:
             f"{run or 'The run'} is being started by somebody else at this moment.",
             cure="Look at `perdure list`, and send it again if it is not there.",
         )
+
+    async def _admitted(
+        self,
+        payer: str | None,
+        queue: str,
+        asked: Wish,
+        standing: ClaimState,
+        *,
+        wanted: Wanted | None,
+    ) -> ClaimState:
+        """What is known of a request once there is room for its run, or once the run has begun."""
+
+        async def still_to_start() -> bool:
+            nonlocal standing
+            if wanted is not None and not await wanted():
+                raise NoRoom("The caller left before there was room for the run; none was started.")
+            # The same request, sent again, may have been let in meanwhile.
+            standing = await self.claims.standing(asked)
+            return standing.done is None
+
+        await self.admission.admit(payer, queue=queue, go_on=still_to_start)
+        return standing
 
     async def served(self, *, ask: bool = True) -> Served | None:
         """What the workers report of themselves; None if none has answered."""

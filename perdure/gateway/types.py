@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
+from urllib.parse import quote
 
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.base import FrozenModel
@@ -18,6 +19,8 @@ from perdure.domain.run.spec import Timing
 from perdure.domain.specs import Spec as Spec
 
 SettleRun = Callable[[Spec, str], Awaitable[Spec]]
+# Whether somebody still waits for a start.
+Wanted = Callable[[], Awaitable[bool]]
 # Whether somebody may reach a run, by its id.
 Reach = Callable[[str], Awaitable[bool]]
 RUN_FAILED = "RunFailed"
@@ -93,6 +96,18 @@ class InstallationInfo:
     def fairness(self, tenant: str | None) -> str | None:
         """The fairness key of a tenant, which is its name at the server."""
         return fairness_key(self.marked(tenant))
+
+    def web_url(self, run: str) -> str | None:
+        """The URL of a run in Temporal's Web UI; None without a Web UI."""
+        if self.ui_url is None:
+            return None
+        namespace, name = quote(self.namespace, safe=""), quote(run, safe="")
+        return f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{name}"
+
+    def links(self, run: str) -> dict[str, str]:
+        """Addresses of a run in other interfaces, by their names."""
+        url = self.web_url(run)
+        return {} if url is None else {"temporal": url}
 
     def words(self, goal: str) -> str:
         """The words of a goal that may enter an id."""

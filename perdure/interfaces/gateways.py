@@ -28,6 +28,7 @@ from perdure.gateway.types import (
     RunPage,
     UpkeepOutcome,
     UpkeepSchedule,
+    Wanted,
 )
 
 if TYPE_CHECKING:  # imported for types only: few commands need them, and the others start faster
@@ -49,6 +50,7 @@ class RunGateway(Protocol):
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str: ...
     async def check(self, spec: Spec) -> Spec: ...
     async def default_model(self) -> str | None: ...
@@ -62,6 +64,7 @@ class RunGateway(Protocol):
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str: ...
     async def readiness(self, spec: Spec) -> Sequence[QueueState]: ...
     async def status(self, run: str) -> RunStatus: ...

@@ -13,7 +13,7 @@ from perdure.domain.run.live_text import LiveCall
 from perdure.domain.run.messages import AnyMessage, Receipt
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import Spec
-from perdure.gateway.types import RunFilter, RunPage, RunRow
+from perdure.gateway.types import RunFilter, RunPage, RunRow, Wanted
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,6 +34,7 @@ class Recorder:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         self.started.append((spec, run_id, idempotency_key))
         return run_id or "agent-1"
@@ -71,6 +72,7 @@ class Recorder:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 
 from perdure.interfaces.rest.auth import Operator, Site, known_run
-from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.idempotent_start import Starts, waiting
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX, StartKey, claim_of, edit_tag, require_same
 from perdure.interfaces.rest.schemas import ForkBody, Started
@@ -57,7 +57,12 @@ async def fork(
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
         started = await gateway.fork(
-            run, body.iteration, stored, run_id=claimed.claim.run, by=caller.name
+            run,
+            body.iteration,
+            stored,
+            run_id=claimed.claim.run,
+            by=caller.name,
+            wanted=waiting(request),
         )
         known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{started}"

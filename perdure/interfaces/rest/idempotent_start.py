@@ -9,9 +9,22 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from fastapi import Request
+
 from perdure.domain.installation.access import IdempotencyRecord
+from perdure.gateway.types import Wanted
 from perdure.interfaces.services import Services
 from perdure.interfaces.starters import forget_failed
+
+
+def waiting(request: Request) -> Wanted:
+    """Whether the client of a request is still there; no server ends the work of one that left."""
+
+    async def is_there() -> bool:
+        return not await request.is_disconnected()
+
+    return is_there
+
 
 Name = tuple[str, str]
 

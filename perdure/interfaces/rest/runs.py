@@ -19,7 +19,7 @@ from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import RunFilter, RunPage, RunRow
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
-from perdure.interfaces.rest.idempotent_start import Starts
+from perdure.interfaces.rest.idempotent_start import Starts, waiting
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.schemas import FRESH_NOTE, Count, PatchBody, RunId, Runs, Started
@@ -184,7 +184,9 @@ async def start(
         stored = await store(submission, site.services.blobs)
         # The id in the claim, not the one made here: an earlier request with this key may have
         # started it.
-        run = await site.services.gateway.start(stored, run_id=claimed.claim.run, by=caller.name)
+        run = await site.services.gateway.start(
+            stored, run_id=claimed.claim.run, by=caller.name, wanted=waiting(request)
+        )
         known = claimed.done()
     response.headers["location"] = f"{PREFIX}/{run}"
     response.status_code = 200 if known else 201

@@ -35,6 +35,7 @@ from perdure.gateway.types import (
     RunRow,
     UpkeepOutcome,
     UpkeepSchedule,
+    Wanted,
 )
 from tests.interfaces.cli.samples import RECORDS, RUN, event, result, status
 
@@ -87,6 +88,7 @@ class MemoryGateway:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         if self.start_error is not None:
             raise self.start_error
@@ -121,6 +123,7 @@ class MemoryGateway:
         run_id: str | None = None,
         idempotency_key: str | None = None,
         by: str = "",
+        wanted: Wanted | None = None,
     ) -> str:
         return await self.start(spec, run_id=run_id, idempotency_key=idempotency_key)
 
