@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken, Ended
 from perdure.interfaces.places import hider
-from perdure.interfaces.rest.connections import address_of
+from perdure.interfaces.rest.connections import HEALTH, address_of
 from perdure.interfaces.rest.error_responses import Refused, as_refusal, document
 from perdure.interfaces.rest.settings import DOCUMENT, METRICS, ApiSite
 from perdure.interfaces.tokens import caller_of
@@ -46,7 +46,6 @@ class Rates:
         return 0.0 if allowed else (1 - left) * 60 / self._size
 
 
-HEALTH = frozenset({"/healthz", "/readyz"})
 DOCUMENT_PATH = "/api/v1/openapi.json"
 METRICS_PATH = "/metrics"
 CALLER = "perdure_token"

@@ -22,6 +22,7 @@ from perdure.interfaces.rest.error_responses import RETRY_AFTER_S, Refused, docu
 
 CONNECTIONS = 512
 HEAD_WITHIN_S = 10.0
+HEALTH = frozenset({"/healthz", "/readyz"})
 _UNREAD_CURE = "Send one HTTP/1.1 request with a `host`, and a body as long as its head says."
 
 
@@ -118,8 +119,8 @@ def address_of(scope: Scope) -> str:
 class Addressed:
     """The outermost ASGI middleware: admits only requests for this host with one clear length.
 
-    Requests beyond `CONNECTIONS` at once are answered 503. uvicorn's own limit answers in plain
-    text, which clients that read problem documents cannot.
+    Requests beyond `CONNECTIONS` at once are answered 503, but not those for health. uvicorn's own
+    limit answers in plain text, which clients that read problem documents cannot.
 
     Args:
         app: the application to call next.
@@ -133,7 +134,9 @@ class Addressed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        refused = self._refusal(scope["headers"]) if scope["type"] == "http" else None
+        refused = None
+        if scope["type"] == "http":
+            refused = self._refusal(scope["headers"], health=scope["path"] in HEALTH)
         if refused is None:
             self._at_work += 1
             try:
@@ -145,7 +148,7 @@ class Addressed:
         else:
             await document(refused, instance=scope["path"])(scope, receive, send)
 
-    def _refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
+    def _refusal(self, headers: Iterable[tuple[bytes, bytes]], *, health: bool) -> Refused | None:
         given: dict[bytes, list[str]] = {}
         for name, value in headers:
             given.setdefault(name.lower(), []).append(value.decode("latin-1"))
@@ -159,7 +162,8 @@ class Addressed:
                 "PERDURE_API_HOSTS.",
                 headers={"connection": "close"},
             )
-        if self._at_work > CONNECTIONS:
+        # Who restarts what does not answer must not do so because many wait.
+        if self._at_work > CONNECTIONS and not health:
             return Refused(
                 503,
                 "too_many_connections",

@@ -3,8 +3,8 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -172,7 +172,7 @@ router = APIRouter(prefix=f"{PREFIX}/{{run}}", tags=["one loop"], route_class=Bo
 
 
 class Streams:
-    """Counts the open event streams of each token."""
+    """Counts the open event streams of each token, and its requests that wait for an end."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -184,8 +184,8 @@ class Streams:
             raise Refused(
                 429,
                 "too_many_streams",
-                f"The token follows {self._limit} runs already.",
-                cure="Close one of the streams first.",
+                f"The token follows {self._limit} runs already, or waits for their ends.",
+                cure="Close one of the streams first, or wait for fewer ends at once.",
                 headers={"retry-after": "5"},
             )
         self._open[token] += 1
@@ -194,6 +194,15 @@ class Streams:
         self._open[token] -= 1
         if self._open[token] <= 0:
             del self._open[token]
+
+    @contextmanager
+    def taken(self, token: str) -> Generator[None]:
+        """Count one more for as long as a request waits; raises `Refused` as `take`."""
+        self.take(token)
+        try:
+            yield
+        finally:
+            self.release(token)
 
 
 class CountedStream(StreamingResponse):

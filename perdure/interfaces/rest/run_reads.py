@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.tolerance import read_as
@@ -17,6 +16,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.explanation import Explanation, explain_run
 from perdure.interfaces.rest.auth import Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import WrongState
+from perdure.interfaces.rest.events import Streams
 from perdure.interfaces.rest.metrics import metrics_of
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -41,21 +41,54 @@ Index = Annotated[int, Path(ge=1, le=1_000_000)]
 
 @router.get("/result")
 async def result(
+    request: Request,
     site: Site,
-    _: Reader,
+    caller: Reader,
     run: str,
     wait: Annotated[
-        float, Query(ge=0, le=60, description="Seconds to wait for the end.", examples=[30])
+        float,
+        Query(
+            ge=0,
+            le=60,
+            description="Seconds to wait for the end; such a request counts as a stream.",
+            examples=[30],
+        ),
     ] = 0,
 ) -> RunResult:
     """The end of a run, with all records and the whole output; 409 while it goes on."""
     await known_run(site, run)
     if wait:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                return await site.services.gateway.result(run)
+        streams: Streams = request.app.state.streams
+        with streams.taken(caller.token.id):
+            ended = await _awaited(request, site, run, wait)
+        if ended is not None:
+            return ended
+    return await _result(site, run)
+
+
+async def _awaited(request: Request, site: ApiSite, run: str, wait: float) -> RunResult | None:
+    """The end of a run, or None if it does not come in time or the client leaves."""
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    # Otherwise requests that nobody waits for would go on to count.
+    ending = asyncio.create_task(site.services.gateway.result(run))
+    leaving = asyncio.create_task(left())
     try:
-        # Asked once more: it may have ended at the last moment, and a refusal names its state.
+        await asyncio.wait({ending, leaving}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        return ending.result() if ending.done() else None
+    finally:
+        ending.cancel()
+        leaving.cancel()
+        await asyncio.gather(ending, leaving, return_exceptions=True)
+
+
+async def _result(site: ApiSite, run: str) -> RunResult:
+    """The end of a run that has ended; the refusal of another names its state."""
+    try:
+        # Also after a wait: it may have ended at the last moment.
         return await site.services.gateway.result(run, wait=False)
     except NotAllowed as error:
         status = await site.services.gateway.status(run)
@@ -67,7 +100,8 @@ async def result(
 @router.get("/explanation")
 async def explanation(site: Site, _: Reader, run: str) -> Explanation:
     """Why a run stopped, what would have changed it, what more money would likely buy; or 409."""
-    ended = await result(site, _, run)
+    await known_run(site, run)
+    ended = await _result(site, run)
     records = await site.services.gateway.records(run)
     return explain_run(ended, records or ended.iterations)
 

@@ -156,7 +156,11 @@ async def test_requests_beyond_what_is_answered_at_once_are_told_so(
         await over.wait()
         return PlainTextResponse("done")
 
-    app = connections.Addressed(Starlette(routes=[Route("/", wait)]), names=None)
+    async def health(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok")
+
+    routes = [Route("/", wait), Route("/healthz", health), Route("/readyz", health)]
+    app = connections.Addressed(Starlette(routes=routes), names=None)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=app), base_url="http://api"
     ) as client:
@@ -167,6 +171,8 @@ async def test_requests_beyond_what_is_answered_at_once_are_told_so(
         assert refused.headers["content-type"] == "application/problem+json"
         assert refused.json()["code"] == "too_many_connections"
         assert int(refused.headers["retry-after"]) > 0
+        for path in ("/healthz", "/readyz"):
+            assert (await client.get(path)).status_code == 200, path
         over.set()
         assert [one.status_code for one in await asyncio.gather(*held)] == [200] * 3
         assert (await client.get("/")).status_code == 200
