@@ -76,13 +76,24 @@ class Claims:
             return ClaimState(done=same(look, asked.digest))
         if row is None:
             return ClaimState()
-        if await elsewhere(self.server, row) is not None or await self.had_effect(row):
+        if await self._was_there(row):
             require_same(row.id, row.digest, asked, what="The id belongs to the")
             return ClaimState(done=row.id)
         # A start that is under way, or was killed: only the same request may take its row over.
         if row.ended_at is None:
             require_same(row.id, row.digest, asked, what="The id belongs to the")
         return ClaimState(row=row)
+
+    async def begun(self, run: str) -> bool:
+        """Whether a run of this installation has begun, from whatever specification."""
+        row = await self.records.run(run)
+        if row is None:
+            return False
+        return await self.server.look(run) is not None or await self._was_there(row)
+
+    async def _was_there(self, row: StoredRun) -> bool:
+        """Whether a run began that the server does not know, or no longer."""
+        return await elsewhere(self.server, row) is not None or await self.had_effect(row)
 
     async def _require_ours(self, look: ExecutionInfo) -> None:
         """Raise `NotAllowed` for a run of another installation in the same namespace.

@@ -146,6 +146,10 @@ class Gateway:
         starting = self._parts.starter.start(spec, run=named, key=idempotency_key, wanted=wanted)
         return await self._parts.witnessed(starting, run=named, by=by, about=spec.kind)
 
+    async def has_begun(self, run: str) -> bool:
+        """Whether a run of this installation has begun; a start that failed leaves only a row."""
+        return await self._parts.starter.claims.begun(run)
+
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
     ) -> "TaskOpening":

@@ -103,6 +103,18 @@ async def test_one_idempotency_key_is_one_run_even_after_it_ended(site: Site) ->
     assert await site.gateway.start(spec(), idempotency_key="k") == first
 
 
+async def test_a_row_whose_start_had_no_effect_is_no_run_that_has_begun(site: Site) -> None:
+    await site.work()
+    run = await site.gateway.start(spec())
+    assert await site.gateway.has_begun(run)
+    row = await site.records.run(run)
+    assert row is not None
+    for lost in (row, row.model_copy(update={"lifecycle": "failed", "ended_at": row.started_at})):
+        await site.records.put_run(lost.model_copy(update={"id": "never-started"}))
+        assert not await site.gateway.has_begun("never-started")
+    assert not await site.gateway.has_begun("unknown")
+
+
 async def test_the_same_id_for_another_specification_is_refused(site: Site) -> None:
     await site.work()
     await site.gateway.start(spec(), run_id="mine")

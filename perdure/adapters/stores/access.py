@@ -91,6 +91,11 @@ class SqlAccess:
             row = (await connection.execute(select(api_starts).where(*same))).mappings().one()
         return IdempotencyRecord.model_validate(dict(row))
 
+    async def start_of_key(self, token_id: str, key: str) -> IdempotencyRecord | None:
+        same = (api_starts.c.token == token_id, api_starts.c.key == digest_of(key))
+        row = await self._database.row(select(api_starts).where(*same))
+        return None if row is None else IdempotencyRecord.model_validate(dict(row))
+
     async def started_by(self, run: str) -> IdempotencyRecord | None:
         query = select(api_starts).where(api_starts.c.run == run)
         row = await self._database.row(query)

@@ -292,6 +292,10 @@ class AccessStore(Protocol):
         """Note a start, or return the one that the same token made with the same key before."""
         ...
 
+    async def start_of_key(self, token_id: str, key: str) -> IdempotencyRecord | None:
+        """The start that a token made with a key; None if it made none."""
+        ...
+
     async def started_by(self, run: str) -> IdempotencyRecord | None:
         """The request that started a run; None for runs that other interfaces started."""
         ...

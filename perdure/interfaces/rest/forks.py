@@ -9,7 +9,14 @@ from pydantic import JsonValue
 from perdure.interfaces.rest.auth import Operator, Site, known_run
 from perdure.interfaces.rest.idempotent_start import Starts, waiting
 from perdure.interfaces.rest.request_limits import BoundedRoute
-from perdure.interfaces.rest.runs import PREFIX, StartKey, claim_of, edit_tag, require_same
+from perdure.interfaces.rest.runs import (
+    PREFIX,
+    StartKey,
+    claim_of,
+    digest_of_body,
+    require_same,
+    started,
+)
 from perdure.interfaces.rest.schemas import ForkBody, Started
 from perdure.interfaces.rest.scopes import require_trust
 from perdure.submission.loading import revise, store
@@ -33,8 +40,12 @@ async def fork(
     idempotency_key: StartKey = None,
 ) -> Started:
     """Start a new run that goes on from an iteration of this one, on an account of its own."""
-    await known_run(site, run)
-    gateway = site.services.gateway
+    row, gateway = await known_run(site, run), site.services.gateway
+    # With the run in it: the same changes to another run are another request.
+    told: dict[str, JsonValue] = {"kind": row.kind, "fork": run, **body.model_dump(mode="json")}
+    starts: Starts = request.app.state.starts
+    if begun := await starts.begun(caller.token.id, idempotency_key, digest_of_body(told)):
+        return await started(site, response, begun, known=True)
     parent = await gateway.fork_spec(run, body.iteration)
     # Aside, since its values are written and read as YAML, which takes seconds for a megabyte.
     submission = await asyncio.to_thread(
@@ -49,14 +60,11 @@ async def fork(
     spec = submission.spec
     # All of it, not only the changes: the caller is responsible for everything that the fork runs.
     await require_trust(site, caller, spec.model_dump(mode="json", by_alias=True))
-    # With the run in it: the same changes to another run are another request.
-    told = {"kind": spec.kind, "fork": run, **body.model_dump(mode="json")}
     wanted = claim_of(site, caller, told, idempotency_key, spec.goal)
-    starts: Starts = request.app.state.starts
     async with starts.joined(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
-        started = await gateway.fork(
+        fork_id = await gateway.fork(
             run,
             body.iteration,
             stored,
@@ -65,11 +73,7 @@ async def fork(
             wanted=waiting(request),
         )
         known = claimed.done()
-    response.headers["location"] = f"{PREFIX}/{started}"
-    response.status_code = 200 if known else 201
-    status = await gateway.status(started)
-    response.headers["etag"] = edit_tag(status)
-    return Started(id=started, replayed=known, status=status, notes=submission.notes)
+    return await started(site, response, fork_id, known=known, notes=submission.notes)
 
 
 def _flags(body: ForkBody) -> Flags:

@@ -68,6 +68,17 @@ class Starts:
         self._services = services
         self._places: dict[Name, _Place] = {}
 
+    async def begun(self, token: str, key: str | None, body_hash: str) -> str | None:
+        """The run that the same request began before; None if it began none, or was another.
+
+        Asked before a specification is made of the request: defaults, or the run that a fork goes
+        on from, may have changed since, and the client would pay for a second run.
+        """
+        claim = None if key is None else await self._services.access.start_of_key(token, key)
+        if claim is None or claim.body_hash != body_hash:
+            return None
+        return claim.run if await self._services.gateway.has_begun(claim.run) else None
+
     @asynccontextmanager
     async def joined(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
         """Claim a key, or wait for the request that claimed it earlier."""

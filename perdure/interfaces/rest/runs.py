@@ -3,6 +3,7 @@
 import hashlib
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -176,9 +177,11 @@ async def start(
     idempotency_key: StartKey = None,
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
+    starts: Starts = request.app.state.starts
+    if begun := await starts.begun(caller.token.id, idempotency_key, digest_of_body(spec)):
+        return await started(site, response, begun, known=True)
     submission = await trusted_submission(site, caller, spec)
     wanted = claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
-    starts: Starts = request.app.state.starts
     async with starts.joined(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
@@ -188,11 +191,18 @@ async def start(
             stored, run_id=claimed.claim.run, by=caller.name, wanted=waiting(request)
         )
         known = claimed.done()
-    response.headers["location"] = f"{PREFIX}/{run}"
-    response.status_code = 200 if known else 201
+    return await started(site, response, run, known=known, notes=submission.notes)
+
+
+async def started(
+    site: ApiSite, response: Response, run: str, *, known: bool, notes: tuple[str, ...] = ()
+) -> Started:
+    """The answer to a start or a fork; `known` if an earlier request began the run."""
     status = await site.services.gateway.status(run)
+    response.headers["location"] = f"{PREFIX}/{run}"
     response.headers["etag"] = edit_tag(status)
-    return Started(id=run, replayed=known, status=status, notes=submission.notes)
+    response.status_code = 200 if known else 201
+    return Started(id=run, replayed=known, status=status, notes=notes)
 
 
 @router.get("/{run}")
@@ -278,14 +288,19 @@ def claim_of(
     site: ApiSite, caller: Caller, spec: dict[str, JsonValue], key: str | None, goal: str
 ) -> IdempotencyRecord:
     """The claim of a start request: a new run id under the caller's key."""
-    told = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return IdempotencyRecord(
         run=site.services.gateway.fresh_id(str(spec.get("kind", "agent")), goal),
         token=caller.token.id,
         at=site.now(),
         key=key,
-        body_hash=hashlib.sha256(told.encode()).hexdigest(),
+        body_hash=digest_of_body(spec),
     )
+
+
+def digest_of_body(body: Mapping[str, JsonValue]) -> str:
+    """The digest by which a request with a known key is compared with the first one."""
+    told = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def require_same(claim: IdempotencyRecord, wanted: IdempotencyRecord) -> None:

@@ -127,6 +127,8 @@ async def test_of_many_starts_with_one_key_the_first_counts(access: SqlAccess) -
     assert len({claim.run for claim in claims}) == 1
     first = claims[0]
     assert await access.started_by(first.run) == first
+    assert await access.start_of_key(first.token, "k") == first
+    assert await access.start_of_key("other", "k") is None
 
 
 async def test_keys_belong_to_their_token(access: SqlAccess) -> None:

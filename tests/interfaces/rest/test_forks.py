@@ -3,7 +3,9 @@
 import pytest
 from rest import Rest
 
+from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.installation.access import Scope
+from perdure.interfaces.rest import forks, runs
 
 LOOPS = "/api/v1/loops"
 TASK = {"kind": "agent", "goal": "say something", "learn": False, "recall": False}
@@ -39,6 +41,33 @@ async def test_a_fork_goes_on_with_changed_settings(rest: Rest) -> None:
     missing = await rest.client.post(f"{LOOPS}/{run}/fork", json={"iteration": 9})
     assert missing.status_code in {404, 422}
     assert "iteration" in missing.text
+
+
+async def test_a_repeat_is_answered_whatever_its_specification_would_be_now(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Defaults or the run that a fork is of may have changed since: it is not paid for twice."""
+    run = await rest.start(TASK, **{"idempotency-key": "a start"})
+    await rest.ended(run)
+    starts = {
+        "a start": (LOOPS, TASK, "trusted_submission", runs),
+        "a fork": (f"{LOOPS}/{run}/fork", {"iteration": 1}, "revise", forks),
+    }
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidInput("It would be refused now.")
+
+    for key, (path, body, makes_the_specification, module) in starts.items():
+        headers = {"idempotency-key": key}
+        first = await rest.client.post(path, json=body, headers=headers)
+        monkeypatch.setattr(module, makes_the_specification, refuse)
+        again = await rest.client.post(path, json=body, headers=headers)
+        assert again.status_code == 200, (key, again.text)
+        assert again.json()["replayed"] is True
+        assert again.json()["id"] == first.json()["id"]
+        assert again.headers["location"] == f"{LOOPS}/{first.json()['id']}"
+        other = await rest.client.post(path, json=body, headers={"idempotency-key": f"{key} 2"})
+        assert other.status_code == 422
 
 
 @pytest.mark.parametrize(
