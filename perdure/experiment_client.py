@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
 
+from perdure.domain.experiments.plan import digest_of
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.foundation.names import run_id
 from perdure.domain.run.audit import Action
@@ -68,16 +69,20 @@ class Experiments:
         here = replace(self.surroundings, default_model=default)
         with pipes_read_anew():
             submitted = _submitted(experiment, here)
-        plan = await bounded(
-            await stored_plan(submitted, self.services.blobs),
-            submitted.entries,
-            self.services.models(),
-            check=self.services.gateway.check,
-            default_model=default,
-        )
-        wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
+        kept, entries = await stored_plan(submitted, self.services.blobs), submitted.entries
+        wanted = id or run_id("experiment", kept.name, uuid.uuid4().hex)
         handle = ExperimentHandle(wanted, experiments=self)
-        await self.gateway.start(plan, submitted.entries, id=wanted)
+        # Before the bounds, which go by prices: these may change until it is started again.
+        sent = digest_of(kept, entries)
+        if not await self.gateway.again(wanted, sent=sent):
+            plan = await bounded(
+                kept,
+                entries,
+                self.services.models(),
+                check=self.services.gateway.check,
+                default_model=default,
+            )
+            await self.gateway.start(plan, entries, id=wanted, sent=sent)
         await self.decided("experiment_started", wanted)
         return handle
 

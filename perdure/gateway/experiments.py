@@ -1,7 +1,6 @@
 """Experiments at Temporal: start, read, pause, stop, resume, add inputs."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
@@ -23,6 +22,7 @@ from perdure.domain.experiments.plan import (
     Entry,
     ExperimentBudget,
     Plan,
+    digest_of,
     is_trial_run,
     trial_task,
 )
@@ -85,8 +85,22 @@ class Experiments:
     records: RecordStore
     now: Callable[[], datetime]
 
-    async def start(self, plan: Plan, entries: Sequence[Entry], *, id: str) -> str:
-        """Start an experiment; the same id and plan again is the same experiment.
+    async def again(self, id: str, *, sent: str) -> bool:
+        """Whether the same request made an experiment before, which begins now unless it has."""
+        known = await self.store.get(id)
+        if known is None or known.digest != sent:
+            return False
+        # Whoever made the row may have been killed before the start.
+        if known.state != "ended":
+            await self._begin(known)
+        return True
+
+    async def start(
+        self, plan: Plan, entries: Sequence[Entry], *, id: str, sent: str | None = None
+    ) -> str:
+        """Start an experiment; the same id and request again is the same experiment.
+
+        `sent` is the digest of the request, where prices or defaults have changed the plan since.
 
         Raises:
             InvalidInput: an arm cannot be run here.
@@ -94,26 +108,20 @@ class Experiments:
             NotAllowed: the id belongs to another experiment, or to the runs of a deleted one.
         """
         checked_id(id)
-        text = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        known = await self.store.get(id)
-        if known is None:
+        digest = sent or digest_of(plan, entries)
+        if await self.store.get(id) is None:
             await self._without_runs(id)
             await self._ready(plan, entries[0])
             new = StoredExperiment(
                 id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
             )
             await self.store.create(new, entries)
-            # Of several starts at once only the first is stored, so its digest decides.
-            known = await self.stored(id)
-        if known.digest != digest:
-            raise NotAllowed(
-                f"The id {id} belongs to another experiment.", cure="Choose another id."
-            )
-        # Also if it was there: whoever made the row may have been killed before the start.
-        if known.state != "ended":
-            await self._begin(known)
-        return id
+        # Of several starts at once only the first is stored, so its digest decides. Earlier
+        # versions kept that of the plan.
+        for same in {digest, digest_of(plan, entries)}:
+            if await self.again(id, sent=same):
+                return id
+        raise NotAllowed(f"The id {id} belongs to another experiment.", cure="Choose another id.")
 
     async def stored(self, id: str) -> StoredExperiment:
         found = await self.store.get(id)

@@ -11,7 +11,8 @@ import yaml
 from installation import Installation
 from rest import services_of
 
-from perdure.domain.foundation.errors import NotAllowed
+from perdure import experiment_client
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.run.audit import AuditFilter
 from perdure.experiment_client import ExperimentHandle, Experiments
 from perdure.interfaces.experiments.report import ExperimentReport
@@ -74,3 +75,16 @@ async def test_the_block_runs_and_a_handle_steers(
     trail = await site.parts.stores.audit.entries(AuditFilter())
     told = [(one.action, one.who) for one in trail]
     assert told == [("experiment_extended", "ann"), ("experiment_started", "ann")]
+
+
+async def test_the_same_id_is_the_same_experiment_whatever_it_would_cost_now(
+    experiments: Experiments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await experiments.start("experiment.yaml", id="once")
+
+    async def dearer(*_: object, **__: object) -> None:
+        raise InvalidInput("One run costs more than the budget by now.")
+
+    monkeypatch.setattr(experiment_client, "bounded", dearer)
+    assert (await experiments.start("experiment.yaml", id="once")).id == first.id
+    assert (await first.report(wait=True)).ended == 4

@@ -4,9 +4,10 @@ Every combination of an input, a repeat and an arm is one *trial*. Trials are nu
 input, so that all arms of an input run close to each other and inputs can be added at the end.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeVar
 
@@ -243,3 +244,9 @@ def is_trial_run(run: str, experiment: str) -> bool:
     # The hundred-thousandth input has six digits.
     beginning = rf"{re.escape(experiment)}-\d{{5,}}-[1-9]\d*-"
     return re.match(beginning, run) is not None
+
+
+def digest_of(plan: Plan, entries: Sequence[Entry]) -> str:
+    """The digest of an experiment, by which a repeated start is known for the same."""
+    told = plan.model_dump_json() + "".join(entry.model_dump_json() for entry in entries)
+    return hashlib.sha256(told.encode()).hexdigest()

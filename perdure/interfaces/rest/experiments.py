@@ -13,7 +13,7 @@ from perdure.domain.experiments.plan import Plan, trial_task
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import run_id
 from perdure.domain.foundation.problems import shown
 from perdure.domain.installation.access import experiment_source
@@ -24,9 +24,10 @@ from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
 from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
-from perdure.interfaces.rest.error_responses import invalid
+from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
+from perdure.interfaces.rest.runs import KEY_CHARACTERS, digest_of_body
 from perdure.interfaces.rest.schemas import Page
 from perdure.interfaces.rest.scopes import require_served, require_trust
 from perdure.interfaces.rest.settings import ApiSite
@@ -42,6 +43,16 @@ CSV, MARKDOWN, SVG = "text/csv", "text/markdown", "image/svg+xml"
 NDJSON = "application/x-ndjson"
 FORMS = {CSV: "csv", NDJSON: "jsonl", MARKDOWN: "md", SVG: "svg"}
 router = APIRouter(prefix="/api/v1/experiments", tags=["experiments"], route_class=BoundedRoute)
+ExperimentKey = Annotated[
+    str | None,
+    Header(
+        alias="idempotency-key",
+        min_length=1,
+        max_length=KEY_CHARACTERS,
+        description="The same key with the same body starts one experiment; with another body: "
+        "409. An `id` in the body counts instead of it.",
+    ),
+]
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="The experiment's id.")]
 
 
@@ -94,28 +105,57 @@ async def list_experiments(
     )
 
 
-@router.post("", status_code=201)
+@router.post(
+    "",
+    status_code=201,
+    responses={
+        200: {
+            "model": ExperimentStatus,
+            "description": "The experiment that the same request started before.",
+        }
+    },
+)
 async def start_experiment(
-    site: Site, caller: Operator, response: Response, experiment: Fields
+    site: Site,
+    caller: Operator,
+    response: Response,
+    experiment: Fields,
+    idempotency_key: ExperimentKey = None,
 ) -> ExperimentStatus:
     """Start an experiment from the fields of its file; inputs are a list.
 
-    With an `id` the same experiment sent again is one experiment.
+    With an `id` or an `idempotency-key` the same experiment sent again is one experiment.
     """
-    submitted, wanted = await _submitted(site, caller, experiment)
-    plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
-    id = wanted or run_id("experiment", plan.name, uuid.uuid4().hex)
-    await note_requester(site, caller, experiment_source(id))
-    await site.services.experiments().start(plan, submitted.entries, id=id)
-    await _decided(site, caller, "experiment_started", id)
+    experiments, sent = site.services.experiments(), digest_of_body(experiment)
+    id = _id_in(experiment)
+    keyed = id is None and idempotency_key is not None
+    if keyed:
+        id = run_id("experiment", "", f"key:{caller.token.id}:{idempotency_key}")
+    # Before a plan is made of the request: defaults and prices may have changed since.
+    if id is not None and await experiments.again(id, sent=sent):
+        response.status_code = 200
+    else:
+        submitted = await _submitted(site, caller, experiment)
+        plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
+        id = id or run_id("experiment", plan.name, uuid.uuid4().hex)
+        await note_requester(site, caller, experiment_source(id))
+        try:
+            await experiments.start(plan, submitted.entries, id=id, sent=sent)
+        except NotAllowed as error:
+            # The caller has not seen the id that was made of the key.
+            if keyed and type(error) is NotAllowed:
+                raise _of_another(error) from error
+            raise
+        await _decided(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
-    return await site.services.experiments().status(id)
+    return await experiments.status(id)
 
 
 @router.post("/plan")
 async def plan_experiment(site: Site, caller: Operator, experiment: Fields) -> PlannedExperiment:
     """What the same fields would run and could cost; nothing is kept or started."""
-    submitted, _ = await _submitted(site, caller, experiment)
+    _id_in(experiment)
+    submitted = await _submitted(site, caller, experiment)
     plan = await _bounded(site, submitted, submitted.plan)
     return planned(plan, submitted.entries, notes=submitted.notes)
 
@@ -235,20 +275,35 @@ async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> No
     await site.trail.decided(action, experiment_source(id), by=caller.name, run=None)
 
 
-async def _submitted(
-    site: ApiSite, caller: Caller, experiment: Mapping[str, JsonValue]
-) -> tuple[ExperimentSubmission, str | None]:
-    """Check the whole experiment that was sent; return it with the id that it asks for."""
-    fields = dict(experiment)
-    wanted = fields.pop("id", None)
+def _of_another(error: NotAllowed) -> Refused:
+    """The refusal of an idempotency key whose id belongs to another experiment."""
+    return Refused(
+        409,
+        "idempotency_conflict",
+        f"The idempotency key was used for another experiment. {error.message}",
+        cure="Send a new key for a new experiment, or the same body.",
+    )
+
+
+def _id_in(experiment: Mapping[str, JsonValue]) -> str | None:
+    """The id that an experiment asks for."""
+    wanted = experiment.get("id")
     if wanted is not None and not isinstance(wanted, str):
         raise invalid("id", f"found {shown(wanted)}; allowed: a text")
+    return wanted or None
+
+
+async def _submitted(
+    site: ApiSite, caller: Caller, experiment: Mapping[str, JsonValue]
+) -> ExperimentSubmission:
+    """Check the whole experiment that was sent."""
+    fields = {name: value for name, value in experiment.items() if name != "id"}
     if not isinstance(fields.get("inputs", []), list):
         raise invalid("inputs", "files are not read here; send a list")
     await _require_folders(site, caller, fields)
     submitted = experiment_of(fields, surroundings=site.surroundings)
     await _require_trust(site, caller, submitted)
-    return submitted, wanted
+    return submitted
 
 
 async def _bounded(site: ApiSite, submitted: ExperimentSubmission, plan: Plan) -> Plan:

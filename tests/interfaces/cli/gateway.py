@@ -100,6 +100,9 @@ class MemoryGateway:
             return made
         return run_id or RUN
 
+    async def has_begun(self, run: str) -> bool:
+        return run in self.statuses
+
     async def check(self, spec: Spec) -> Spec:
         if self.check_error is not None:
             raise self.check_error

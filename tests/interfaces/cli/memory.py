@@ -326,7 +326,12 @@ class MemoryExperiments:
     def __init__(self) -> None:
         self.started: list[tuple[Plan, Sequence[Entry]]] = []
 
-    async def start(self, plan: Plan, entries: Sequence[Entry], *, id: str) -> str:
+    async def again(self, id: str, *, sent: str) -> bool:
+        return False
+
+    async def start(
+        self, plan: Plan, entries: Sequence[Entry], *, id: str, sent: str | None = None
+    ) -> str:
         self.started.append((plan, entries))
         return id
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
 from kept_experiments import ended_experiment
 from pydantic import JsonValue
 from rest import Rest
@@ -10,6 +11,8 @@ from waiting import eventually
 
 from perdure.domain.experiments.plan import Arm, Entry, Plan
 from perdure.domain.experiments.store import StoredExperiment
+from perdure.domain.foundation.errors import InvalidInput
+from perdure.interfaces.rest import experiments
 
 EXPERIMENTS = "/api/v1/experiments"
 USAGE: JsonValue = {"input_tokens": 10, "output_tokens": 5}
@@ -75,6 +78,32 @@ async def test_an_experiment_from_start_to_report(rest: Rest) -> None:
     assert told == ["experiment_deleted", "experiment_extended", "experiment_started"]
     # Its runs stay.
     assert (await rest.client.get("/api/v1/loops/exp-rest-00001-1-loop")).status_code == 200
+
+
+@pytest.mark.parametrize("named", ["id", "key"])
+async def test_the_same_experiment_sent_again_is_one_whatever_it_would_be_now(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    fields = await experiment(rest, **({"id": "exp-again"} if named == "id" else {}))
+    headers = {"idempotency-key": "order 7"} if named == "key" else {}
+
+    async def send(**more: JsonValue) -> tuple[int, str]:
+        answer = await rest.client.post(EXPERIMENTS, json=fields | more, headers=headers)
+        return answer.status_code, answer.json().get("id", answer.json().get("code"))
+
+    code, id = await send()
+    assert (code, id == "exp-again") == (201, named == "id")
+    assert await send(name="another") == (
+        409, "not_allowed" if named == "id" else "idempotency_conflict",
+    )  # fmt: skip
+
+    async def dearer(*_: object, **__: object) -> None:
+        raise InvalidInput("One run costs more than the budget by now.")
+
+    monkeypatch.setattr(experiments, "bounded", dearer)
+    assert await send() == (200, id)
+    assert [one["id"] for one in (await rest.client.get(EXPERIMENTS)).json()["items"]] == [id]
+    await ended(rest, id)
 
 
 async def test_wrong_experiments_are_refused_in_words(rest: Rest) -> None:

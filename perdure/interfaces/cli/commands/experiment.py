@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from perdure.domain.experiments.plan import Plan
+from perdure.domain.experiments.plan import Plan, digest_of
 from perdure.domain.experiments.status import ExperimentStatus
 from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.errors import InvalidInput
@@ -78,12 +78,14 @@ async def run(
         # Read again, now with the default model that the workers report.
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
-        plan = await _bounded(
-            session, services, submitted, await stored_plan(submitted, services.blobs)
-        )
-        wanted = id or run_id("experiment", plan.name, uuid.uuid4().hex)
+        kept, entries = await stored_plan(submitted, services.blobs), submitted.entries
+        started = id or run_id("experiment", kept.name, uuid.uuid4().hex)
         experiments = services.experiments()
-        started = await experiments.start(plan, submitted.entries, id=wanted)
+        # Before the bounds, which go by prices: these may change until it is started again.
+        sent = digest_of(kept, entries)
+        if not await experiments.again(started, sent=sent):
+            plan = await _bounded(session, services, submitted, kept)
+            await experiments.start(plan, entries, id=started, sent=sent)
         await _decided(session, services, "experiment_started", started)
         if detach:
             told = line(("✓ ", GOOD), f"started {started}")
