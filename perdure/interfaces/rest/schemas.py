@@ -5,10 +5,11 @@ from decimal import Decimal
 from typing import Annotated, Literal
 
 from fastapi import Query
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LONGEST_RUN_ID
+from perdure.domain.foundation.plain_text import in_words
 from perdure.domain.llm.transcript import Message
 from perdure.domain.projects.records import Artifact
 from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
@@ -82,7 +83,10 @@ class AnswerBody(Body):
 class PatchBody(Body):
     """What may be edited of a run; a field that is left out stays, metadata is merged deeply."""
 
-    goal: Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT_BYTES)] | None = None
+    goal: (
+        Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT_BYTES), AfterValidator(in_words)]
+        | None
+    ) = None
     max_iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
     label: Annotated[str, Field(max_length=512)] | None = None
     metadata: dict[str, JsonValue] | None = Field(default=None, examples=[{"team": "web"}])

@@ -39,6 +39,8 @@ WRONG: dict[str, tuple[str, str, object, str, str]] = {
     "path": ("GET", f"{RUN}/iterations/abc", None, "path.iteration", "a whole number"),
     "field": ("POST", f"{RUN}/stop", {"mod": "now"}, "mod", "one of mode. Did you mean mode?"),
     "field of an edit": ("PATCH", RUN, {"gaol": "x"}, "gaol", "Did you mean goal?"),
+    "blank goal": ("PATCH", RUN, {"goal": " \n"}, "goal", 'found " \\n"; allowed: a text that'),
+    "goal that nobody sees": ("PATCH", RUN, {"goal": "\u200b\u3164"}, "goal", "is not empty"),
     "value": ("POST", f"{RUN}/stop", {"mode": "never"}, "mode", "allowed: one of graceful, now"),
     "kind": ("POST", f"{RUN}/retry", {"note": 5}, "note", "found 5; allowed: a text"),
     "missing": ("POST", f"{RUN}/input", {}, "text", "found nothing"),
