@@ -118,6 +118,11 @@ class Gate(FrozenModel):
         """Whether nobody has answered yet."""
         return self.answer is None
 
+    def is_meant(self, named: str) -> bool:
+        """Whether a name fits what is asked about: a reset run asks anew under the same number."""
+        begins = read_name(named).begins
+        return begins is None or (self.args_hash or "").startswith(begins)
+
 
 class GateName(NamedTuple):
     """A parsed gate name: the id, and the first digits of the arguments' hash."""

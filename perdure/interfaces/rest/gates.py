@@ -67,7 +67,7 @@ async def get_gate(site: Site, _: Reader, run: str, gate: str) -> Gate:
     """One question that waits, with all of what it asks about in its prompt."""
     await known_run(site, run)
     found = (await _gate(site, run, gate))[1]
-    if found is None:
+    if found is None or not found.is_meant(gate.rpartition(":")[2]):
         raise _no_gate(run, gate)
     return await gate_in_full(found, site.services.blobs)
 

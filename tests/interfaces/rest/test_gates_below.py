@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.foundation.errors import NotFound
 from perdure.domain.installation.access import ApiToken
 from perdure.domain.run.child_questions import question_of
 from perdure.domain.run.gates import Gate
@@ -19,6 +22,10 @@ from perdure.interfaces.rest.settings import ApiRules
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOP, BELOW = "delegation-a-1", "delegation-a-1.w1"
 OWN = Gate(id="g1", kind="escalation", prompt="own", choices=("continue", "stop"), opened_at=NOW)
+APPROVAL = Gate(
+    id="g1", kind="tool_approval", prompt="own", choices=("approve", "deny"), opened_at=NOW,
+    args_hash="bf35" + "0" * 60,
+)  # fmt: skip
 ASKED = Gate(id="g1", kind="question", prompt="below", choices=("red", "stop"), opened_at=NOW)
 
 
@@ -67,6 +74,27 @@ async def test_a_named_run_below_is_meant_though_the_run_asks_by_the_same_number
     for name, run in ((f"{BELOW}:g1", BELOW), ("g1", TOP), (f"{TOP}:g1", TOP)):
         await answer(site(gateway), caller(), TOP, name, AnswerBody(choice="stop"))
         assert (gateway.sent[-1][0], gateway.sent[-1][1].gate) == (run, "g1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (APPROVAL, "g1"), (APPROVAL, "g1-bf35"), (APPROVAL, "g1-bf3500"),
+        (APPROVAL, f"{TOP}:g1-bf35"), (OWN, "g1"),
+    ],
+)  # fmt: skip
+async def test_a_question_is_shown_by_each_of_its_names(asked: Gate, name: str) -> None:
+    assert (await get_gate(site(Gateway(own=(asked,))), caller(), TOP, name)) == asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"), [(APPROVAL, "g1-7f3a"), (APPROVAL, f"{TOP}:g1-7f3a"), (OWN, "g1-bf35")]
+)
+async def test_a_question_is_not_shown_by_the_name_of_one_before_a_reset(
+    asked: Gate, name: str
+) -> None:
+    with pytest.raises(NotFound, match="has no gate"):
+        await get_gate(site(Gateway(own=(asked,), below=())), caller(), TOP, name)
 
 
 async def test_an_answer_to_a_run_below_that_is_sent_again_is_the_same_message() -> None:
