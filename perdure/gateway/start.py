@@ -153,8 +153,7 @@ class Starter:
             NoReadyWorker: a queue that the run needs has no worker; nothing was started.
             ModelUnavailable: its workers cannot call a model of the run.
             NotAllowed: the id or key belongs to another specification or to a run that is gone,
-                the session is closed, or the limit of open runs is reached, also when nobody waits
-                for a start any more.
+                the session is closed, or there is no room, or nobody waits for it any more.
             NotFound: the session or project is unknown.
         """
         asked = Wish(
@@ -167,9 +166,7 @@ class Starter:
         ready = await self._resolve(spec, await self.served())
         site, busy = await self.ready_site(ready)
         # Before any row is written: a start that waits or is refused leaves nothing behind.
-        standing = await self._admitted(
-            ready.metadata.payer, site.loops, asked, standing, wanted=wanted
-        )
+        standing = await self._admitted(ready, site, asked, standing, wanted=wanted)
         if standing.done is not None:
             return standing.done
         # Several clients may send the same key at once. One claims the row; the others try again
@@ -180,11 +177,7 @@ class Starter:
                 await self.claims.require_unused(chosen)
             # This needs the id: a new project is named after its run, so that a repeat finds it.
             settled = await self._settle(ready, chosen)
-            state = _state_of(beginning)
-            made_at = None if state is None else state.started_at  # a fork begins when it is made
-            order = order_of(
-                settled, chosen, site, digest=asked.digest, state=state, made_at=made_at
-            )
+            order = _order(settled, chosen, site, asked, beginning)
             # The row is written before the workflow starts. Otherwise a crash in between would
             # leave a run that spends money and is in none of our lists.
             row = await self.row(settled, order.id, beginning, asked, busy=busy)
@@ -204,8 +197,8 @@ class Starter:
 
     async def _admitted(
         self,
-        payer: str | None,
-        queue: str,
+        spec: Spec,
+        site: Placement,
         asked: Wish,
         standing: ClaimState,
         *,
@@ -221,7 +214,7 @@ class Starter:
             standing = await self.claims.standing(asked)
             return standing.done is None
 
-        await self.admission.admit(payer, queue=queue, go_on=still_to_start)
+        await self.admission.admit(spec.metadata.payer, queue=site.loops, go_on=still_to_start)
         return standing
 
     async def served(self, *, ask: bool = True) -> Served | None:
@@ -328,6 +321,14 @@ def _mark(facts: InstallationInfo, label: str | None) -> str | None:
 
 def _state_of(beginning: Beginning | None) -> LoopState | None:
     return None if beginning is None else beginning.state
+
+
+def _order(
+    spec: Spec, run: str, site: Placement, asked: Wish, beginning: Beginning | None
+) -> StartRequest:
+    state = _state_of(beginning)
+    made_at = None if state is None else state.started_at  # a fork begins when it is made
+    return order_of(spec, run, site, digest=asked.digest, state=state, made_at=made_at)
 
 
 def digest_of(spec: Spec, beginning: Beginning | None) -> str:

@@ -67,13 +67,15 @@ async def refused(path: str, body: dict[str, JsonValue]) -> dict[str, Any]:
 
 async def test_a_long_name_is_cut_wherever_it_is_told() -> None:
     long = "x" * 2_000
-    (problem,) = (await refused("/needed", WHOLE | {"times": {long: 1}}))["errors"]
+    body: dict[str, JsonValue] = {**WHOLE, "times": {long: 1}}
+    (problem,) = (await refused("/needed", body))["errors"]
     assert problem["path"] == f"times.{long[:79]}…"
     assert problem["message"].startswith(f"found the field {long[:79]}…; allowed: {TIMES}")
 
 
 async def test_the_first_of_many_defects_are_listed_and_the_others_counted() -> None:
-    told = await refused("/amend", {"remove": ["x"] * (DEFECTS_TOLD + 7)})
+    wrong: list[JsonValue] = ["x" for _ in range(DEFECTS_TOLD + 7)]
+    told = await refused("/amend", {"remove": wrong})
     assert [one["path"] for one in told["errors"]] == [f"remove[{n}]" for n in range(DEFECTS_TOLD)]
     assert told["detail"].endswith(" And 7 more.")
 
