@@ -84,11 +84,17 @@ def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
     for name in names:
         if name in _NEVER:
             return "inside a version control folder, which tools do not touch"
-        if is_dotenv(name) and name not in _DOTENV_SAMPLES:
+        if is_secret(name):
             return "a file of secrets (dotenv), which tools neither read nor write"
         if use == "write" and name in _RUN_LATER:
             return "run by build servers, editors or hooks later, so tools do not write it"
     return None
+
+
+def is_secret(name: str) -> bool:
+    """Whether a file or folder of this name holds secrets: a dotenv file that is no sample."""
+    folded = _folded(name)
+    return is_dotenv(folded) and folded not in _DOTENV_SAMPLES
 
 
 def is_dotenv(name: str) -> bool:

@@ -103,7 +103,7 @@ def wrapped(
         readable: further folders and files that can be read, at their own paths.
         environment: every variable that the program gets.
         fixed: paths below the writable folder that stay read-only.
-        hidden: files of the writable folder that cannot be read either.
+        hidden: files and folders below the writable folder that cannot be read either.
         processes: how many processes there may be at a time.
         network: share the host's network, its loopback device included.
 
@@ -171,7 +171,11 @@ def _workplace(folder: str, fixed: Sequence[str], hidden: Sequence[str]) -> list
     for path in fixed:
         words += ["--ro-bind", os.path.join(folder, path), os.path.join(WORK, path)]
     for path in hidden:
-        words += ["--ro-bind", os.devnull, os.path.join(WORK, path)]
+        place = os.path.join(WORK, path)
+        if os.path.isdir(os.path.join(folder, path)):
+            words += ["--tmpfs", place, "--remount-ro", place]
+        else:
+            words += ["--ro-bind", os.devnull, place]
     return words
 
 

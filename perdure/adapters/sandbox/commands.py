@@ -64,7 +64,7 @@ class Allowance:
 class Script:
     """A shell script, and the folder that it works on.
 
-    `fixed` are paths of the folder that it cannot change, `hidden` are files that it cannot read.
+    `fixed` are paths of the folder that it cannot change, `hidden` those it cannot even read.
     """
 
     text: str

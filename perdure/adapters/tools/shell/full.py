@@ -1,17 +1,23 @@
 """`shell.full`: a real shell on the run's working copy, inside bubblewrap or not at all.
 
 A model's commands run without network, without the worker's environment and without the user's
-files. They can change the run's working copy, except `.git`. They cannot read dotenv files, like
-the file tools.
+files. They can change the run's working copy, except `.git`. They cannot read dotenv files, nor
+folders of such a name, like the file tools.
 """
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
-from perdure.adapters.files.paths import protected, shown
-from perdure.adapters.files.rooted_files import MOST_LEVELS, RootedDirectory
+from perdure.adapters.files.paths import is_secret, protected, shown
+from perdure.adapters.files.rooted_files import (
+    MOST_LEVELS,
+    FolderEntry,
+    Parts,
+    RootedDirectory,
+)
 from perdure.adapters.sandbox.commands import LocalCommands, Script
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.evaluation.program_checks import Ran
@@ -23,7 +29,7 @@ COMMAND_CHARACTERS = 20_000
 # The sandbox ends a command first and reports its output; the host's own timeout comes later.
 GRACE_S = 10.0
 VERSION_CONTROL = ".git"
-HIDDEN_FILES = 200
+HIDDEN_PATHS = 200
 
 
 def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
@@ -53,27 +59,59 @@ def shell_full(commands: LocalCommands, *, timeout_s: float) -> AnyTool:
 
 def _withheld(root: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The paths of the workspace that the shell may not change, and those it may not read."""
-    hidden: list[str] = []
     with RootedDirectory(root) as files:
-        # Folders of packages and virtual environments too, since the shell can read them.
-        for parts, entry in files.walk(skip=frozenset({VERSION_CONTROL})):
-            if entry.kind == "folder" and len(parts) == MOST_LEVELS:
-                raise ToolFailure(
-                    f"The folder {shown('/'.join(parts))} is {MOST_LEVELS} levels deep, and below "
-                    "it dotenv files cannot be withheld from a shell. Remove it.",
-                    reason="refused",
-                )
-            secret = entry.kind not in {"folder", "link"} and protected(parts[-1:], use="read")
-            if secret and entry.name != VERSION_CONTROL:
-                hidden.append("/".join(parts))
+        hidden = tuple("/".join(parts) for parts in _secrets(files))
         marker = files.entry((VERSION_CONTROL,))
-    if len(hidden) > HIDDEN_FILES:
+    if len(hidden) > HIDDEN_PATHS:
         raise ToolFailure(
             f"The workspace holds {len(hidden)} dotenv files, too many to withhold from a shell.",
             reason="refused",
         )
     kept = marker is not None and marker.kind in {"file", "folder"}
-    return (VERSION_CONTROL,) if kept else (), tuple(hidden)
+    return (VERSION_CONTROL,) if kept else (), hidden
+
+
+def _secrets(files: RootedDirectory) -> Iterator[Parts]:
+    """The files and folders that may not be read; of such a folder, only the folder itself.
+
+    In all folders, since the shell can read them: in those of packages and virtual environments,
+    and in those named `.git`, which a command could have renamed.
+    """
+    waiting: list[Parts] = [()]
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(files, folder):
+            parts = (*folder, entry.name)
+            if entry.kind == "folder" and not is_secret(entry.name):
+                _require_depth(parts)
+                waiting.append(parts)
+            elif entry.kind != "link" and _is_withheld(entry.name):
+                yield parts
+
+
+def _entries(files: RootedDirectory, folder: Parts) -> list[FolderEntry]:
+    # Not passed over as `walk` does: a command may close a folder, and the next one open it again.
+    try:
+        return files.entries(folder)
+    except ToolFailure as failure:
+        raise ToolFailure(
+            f"The folder {shown('/'.join(folder))} cannot be listed, so its dotenv files cannot be "
+            f"withheld from a shell: {failure.message} A person can make it readable or remove it.",
+            reason="refused",
+        ) from failure
+
+
+def _require_depth(folder: Parts) -> None:
+    if len(folder) >= MOST_LEVELS:
+        raise ToolFailure(
+            f"The folder {shown('/'.join(folder))} is {MOST_LEVELS} levels deep, and below "
+            "it dotenv files cannot be withheld from a shell. Remove it.",
+            reason="refused",
+        )
+
+
+def _is_withheld(name: str) -> bool:
+    return name != VERSION_CONTROL and protected((name,), use="read") is not None
 
 
 def _told(ran: Ran) -> str:

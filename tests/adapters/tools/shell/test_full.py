@@ -8,6 +8,7 @@ import pytest
 from deep_folders import deepen
 from enclosure import left, listening, needs_bubblewrap
 from pydantic import JsonValue
+from unprivileged import unprivileged
 
 from perdure.adapters.files.rooted_files import MOST_LEVELS
 from perdure.adapters.sandbox.commands import SYSTEM_PATH, Allowance, LocalCommands
@@ -31,7 +32,13 @@ def folder(tmp_path: Path) -> Path:
     (made / ".env").write_text(SECRET)
     (made / "deploy").mkdir()
     (made / "deploy" / "prod.env").write_text(SECRET)
-    for hidden in ("venv/.env", "node_modules/package/.env", "deploy/.Env"):
+    for hidden in (
+        "venv/.env",
+        "node_modules/package/.env",
+        "deploy/.Env",
+        "deploy/keys.env/token",
+        "vendor/.git/.env",
+    ):
         (made / hidden).parent.mkdir(parents=True, exist_ok=True)
         (made / hidden).write_text(SECRET)
     (made / ".git").write_text("gitdir: elsewhere\n")
@@ -82,6 +89,9 @@ READING = {
     "dotenv of packages": "cat venv/.env node_modules/*/.env deploy/.Env; cp -r . /tmp/x; "
     "grep -r . /tmp/x",
     "dotenv by another name": "mv .env seen.txt; ln .env seen2.txt; cat seen.txt seen2.txt",
+    "folder of a dotenv name": "cat deploy/keys.env/*; mv deploy/keys.env deploy/keys; "
+    "cp -r deploy /tmp/y; grep -r . deploy /tmp/y",
+    "dotenv of a nested repository": "cat vendor/.git/.env",
     "beside the folder": "cat ../secret.txt {secret}",
     "by a link": "ln -s {secret} here; cat here",
     "homes": "cat ~root/.bashrc ~root/.perdure/* /home/*/.ssh/*; ls ~root /home",
@@ -104,6 +114,52 @@ async def test_it_reads_nothing_that_is_withheld(
     assert output.outcome == "ok"
     assert SECRET not in output.text
     assert "root:x:" not in output.text
+
+
+RENAMED = {
+    "a nested repository": ("mkdir x && mv deploy x/.git", "x/.git"),
+    "a repository where there is none": ("mv deploy .git", ".git"),
+}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("case", RENAMED, ids=str)
+async def test_what_is_withheld_stays_so_in_a_folder_that_a_command_renames(
+    folder: Path, case: str
+) -> None:
+    (folder / ".git").unlink()
+    renaming, now = RENAMED[case]
+    assert (await _call(folder, renaming)).text.startswith("[exit code 0; ")
+    assert (folder / now / "prod.env").read_text() == SECRET
+    output = await _call(folder, f"cat {now}/prod.env {now}/keys.env/*; grep -r . {now}")
+    assert output.outcome == "ok"
+    assert SECRET not in output.text
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o300, 0o600])
+def test_it_is_refused_where_a_folder_cannot_be_listed(mode: int) -> None:
+    with unprivileged() as folder:
+        (folder / "closed").mkdir()
+        (folder / "closed" / ".env").write_text(SECRET)
+        (folder / "closed").chmod(mode)
+        with pytest.raises(ToolFailure, match=r"folder closed cannot be listed.*A person can"):
+            _withheld(str(folder))
+
+
+def test_what_is_withheld_names_a_folder_of_secrets_as_a_whole(folder: Path) -> None:
+    (folder / ".env.example").mkdir()
+    (folder / ".env.example" / "keys").write_text("given")
+    fixed, hidden = _withheld(str(folder))
+    assert fixed == (".git",)
+    assert sorted(hidden) == [
+        ".env",
+        "deploy/.Env",
+        "deploy/keys.env",
+        "deploy/prod.env",
+        "node_modules/package/.env",
+        "vendor/.git/.env",
+        "venv/.env",
+    ]
 
 
 @needs_bubblewrap
