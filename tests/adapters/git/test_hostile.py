@@ -265,7 +265,9 @@ async def test_a_submodule_is_refused_with_the_way_out(hostile, tmp_path):
 def with_secrets(hostile):
     """A repository whose history holds files of secrets."""
     (hostile.root / ".gitattributes").unlink()
-    for name in (".env", "prod.env", ".env.local", ".ENV"):
+    inside = ("conf/.env/keys", "prod.d/PROD.env/deep/token")
+    for name in (".env", "prod.env", ".env.local", ".ENV", *inside):
+        (hostile.root / name).parent.mkdir(parents=True, exist_ok=True)
         (hostile.root / name).write_text(f"{SECRET}\n")
         hostile.git("-c", "core.fsmonitor=false", "add", name, check=False)
     hostile.git("-c", "core.fsmonitor=false", "commit", "-q", "-m", "third", check=False)
@@ -281,6 +283,7 @@ SHOWING = [
     "diff HEAD~1 HEAD", "diff HEAD~1", "diff HEAD~1..HEAD", "show {blob}..HEAD", "diff {blob} blob",
     "log -p {blob}", "blame prod.env", "show HEAD:prod.env", "show HEAD:./prod.env", "log blob",
     "show {short}", "show -s {blob}", "log --oneline -S SECRET-VALUE", "show HEAD -- prod.env",
+    "show HEAD -- conf", "log -p prod.d", "diff HEAD~1 HEAD -- conf", "show HEAD:conf/.env/keys",
 ]  # fmt: skip
 
 

@@ -41,8 +41,12 @@ _FORMAT = re.compile(
     r"(?:[^%]|%(?:[HhTtPpsbBadDSefgNnwC%]|a[neEldDrtiIsh]|c[neEldDrtiIsh])){1,200}"
 )
 _NAMED_FORMATS = one_of("oneline", "short", "medium", "full", "fuller", "reference", "raw")
-# Pathspecs that exclude dotenv files at any depth.
-_DOTENV = tuple(f":(top,exclude,glob,icase)**/{pattern}" for pattern in SECRET_GLOBS)
+# Pathspecs that exclude dotenv files at any depth, and all in folders of such a name.
+_DOTENV = tuple(
+    f":(top,exclude,glob,icase)**/{pattern}{below}"
+    for pattern in SECRET_GLOBS
+    for below in ("", "/**")
+)
 
 
 def _is_format(text: str) -> bool:
