@@ -25,12 +25,14 @@ SHOWN_CHARACTERS = 200
 UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")
 
 Schema = Mapping[str, JsonValue]
+Subschema = Schema | bool
 
 
 def _descend(
-    validator: Validator, key: str, value: JsonValue, schema: Schema
+    validator: Validator, key: str, value: JsonValue, schema: Subschema
 ) -> Iterator[ValidationError]:
-    for error in validator.evolve(schema=dict(schema)).iter_errors(value):
+    wanted = schema if isinstance(schema, bool) else dict(schema)
+    for error in validator.evolve(schema=wanted).iter_errors(value):
         error.path.appendleft(key)
         yield error
 
@@ -43,7 +45,7 @@ def _pattern(
 
 
 def _pattern_properties(
-    validator: Validator, patterns: Mapping[str, Schema], instance: object, schema: Schema
+    validator: Validator, patterns: Mapping[str, Subschema], instance: object, schema: Schema
 ) -> Iterator[ValidationError]:
     if not isinstance(instance, dict):
         return
@@ -138,6 +140,13 @@ def schema_errors(schema: Mapping[str, JsonValue], value: JsonValue) -> list[str
         raise CheckFailed(
             f"the JSON schema cannot be followed: {type(error).__name__}.",
             cure="Keep every $ref inside the schema, and nesting shallow.",
+        ) from error
+    except CheckFailed:
+        raise
+    except Exception as error:  # of the library, about a schema or value that it does not foresee
+        raise CheckFailed(
+            f"the JSON schema cannot be applied: {type(error).__name__}: {_short(str(error))}.",
+            cure="Use plainer keywords in the schema.",
         ) from error
     return found
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from perdure.adapters.checks import CheckFailed, run_check
 from perdure.adapters.checks.builtin_checks import length_of
 from perdure.adapters.checks.rubric import schema_problem
-from perdure.adapters.checks.schemas import SHOWN_CHARACTERS
+from perdure.adapters.checks.schemas import SHOWN_CHARACTERS, schema_errors
 from perdure.domain.evaluation.checks import (
     BuiltInCheck,
     ContainsCheck,
@@ -158,6 +158,8 @@ def test_lengths(text: str, unit: str, found: int) -> None:
         pytest.param(
             {"patternProperties": {"^x": {"type": "integer"}}}, '{"x1": ""}', 0.0, id="bad"
         ),
+        pytest.param({"patternProperties": {"^x": True}}, '{"x1": ""}', 1.0, id="any value"),
+        pytest.param({"patternProperties": {"^x": False}}, '{"x1": ""}', 0.0, id="no value"),
         pytest.param(
             {"patternProperties": {"^x": {}}, "additionalProperties": False},
             '{"y": 1}',
@@ -195,6 +197,11 @@ def test_a_check_that_cannot_run_is_no_score(check: BuiltInCheck, said: str) -> 
     with pytest.raises(CheckFailed) as raised:
         run_check(check, '"x"')
     assert said in str(raised.value)
+
+
+def test_a_schema_that_the_library_cannot_apply_to_a_value_is_no_score() -> None:
+    with pytest.raises(CheckFailed, match="cannot be applied: OverflowError"):
+        schema_errors({"multipleOf": 0.5}, 10**400)
 
 
 NESTED = {"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}
