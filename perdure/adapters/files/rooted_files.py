@@ -4,7 +4,6 @@ A path is walked component by component with O_NOFOLLOW. So neither a link, nor 
 swapped for a link between check and use, leads outside. No path is resolved as a string.
 """
 
-import errno
 import fcntl
 import os
 import secrets
@@ -14,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from perdure.adapters.files.disk import NO_ROOM, no_room
 from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.system_errors import DENIED, told
 from perdure.domain.foundation.errors import StoreAway, ToolFailure
 
 READ_CAP = 10 * 1024 * 1024
@@ -30,6 +29,8 @@ Parts = tuple[str, ...]
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a pipe must not wait for its other end.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+# Names a file or folder without opening it; only Linux has this.
+_HANDLE: int = getattr(os, "O_PATH", 0)
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -80,9 +81,9 @@ class RootedDirectory:
         try:
             for name in parts:
                 if create:
-                    with suppress(FileExistsError), _told(parts):
+                    with suppress(FileExistsError), told(parts):
                         os.mkdir(name, dir_fd=current)
-                with _told(parts):
+                with told(parts):
                     following = os.open(name, _FOLDER_FLAGS, dir_fd=current)
                 os.close(current)
                 current = following
@@ -99,7 +100,7 @@ class RootedDirectory:
         if self._guarded and (why := protected(parts, use="read")):
             raise ToolFailure(f"{shown('/'.join(parts))} is {why}.", reason="protected")
         with self.folder(parts[:-1]) as parent:
-            with _told(parts):
+            with told(parts):
                 descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=parent)
             try:
                 _require_regular(parts, os.fstat(descriptor))  # of what was opened, not of its name
@@ -113,7 +114,7 @@ class RootedDirectory:
             if not parts:
                 return os.fstat(self._root)
             _require_names(parts)
-            with self.folder(parts[:-1]) as parent, _told(parts):
+            with self.folder(parts[:-1]) as parent, told(parts):
                 return os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
         except ToolFailure as failure:
             if failure.reason in {"not_found", "not_a_folder", "no_name"}:
@@ -161,12 +162,12 @@ class RootedDirectory:
     def link_target(self, parts: Parts) -> str:
         """The text of a symbolic link, which is not followed."""
         _require_names(parts)
-        with self.folder(parts[:-1]) as parent, _told(parts):
+        with self.folder(parts[:-1]) as parent, told(parts):
             return os.readlink(parts[-1], dir_fd=parent)
 
     def entries(self, parts: Parts) -> list[FolderEntry]:
         """The entries of a folder, sorted by name."""
-        with self.folder(parts) as descriptor, _told(parts):
+        with self.folder(parts) as descriptor, told(parts):
             found: list[FolderEntry] = []
             for name in sorted(os.listdir(descriptor)):
                 with suppress(FileNotFoundError):
@@ -177,11 +178,17 @@ class RootedDirectory:
             return found
 
     def walk(
-        self, parts: Parts = (), *, skip: frozenset[str] = frozenset(), levels: int = MOST_LEVELS
+        self,
+        parts: Parts = (),
+        *,
+        skip: frozenset[str] = frozenset(),
+        levels: int = MOST_LEVELS,
+        closed: list[Parts] | None = None,
     ) -> Iterator[tuple[Parts, FolderEntry]]:
         """All entries below a folder in a stable order; folders named in `skip` are left out.
 
-        A folder whose path has `levels` names is returned, but what is in it is not.
+        A folder whose path has `levels` names is returned, but what is in it is not. Nor is what
+        is in a folder that may not be listed; `closed` takes the names of such folders.
         """
         # Without recursion, which would fail in folders that a program made deep enough.
         waiting = [((*parts, entry.name), entry) for entry in reversed(self.entries(parts))]
@@ -191,9 +198,13 @@ class RootedDirectory:
                 continue
             yield path, entry
             if entry.kind == "folder" and len(path) < levels:
-                with suppress(ToolFailure):  # swapped just now, perhaps for a link
+                try:
                     inner = reversed(self.entries(path))
-                    waiting += [((*path, entry.name), entry) for entry in inner]
+                except ToolFailure as failure:
+                    if closed is not None and failure.reason == DENIED:
+                        closed.append(path)
+                    continue  # or swapped just now, perhaps for a link
+                waiting += [((*path, entry.name), entry) for entry in inner]
 
     @contextmanager
     def locked(self, parts: Parts, *, create: bool = False) -> Generator[int]:
@@ -240,7 +251,11 @@ class RootedDirectory:
 
     def remove_tree(self, parts: Parts) -> None:
         """Remove a folder below the root and everything in it, without following links."""
-        with self.folder(parts) as top, _told(parts):
+        if parts:
+            # Others' folder can be one that may be emptied all the same.
+            with self.folder(parts[:-1]) as parent, told(parts), suppress(PermissionError):
+                _reopen(parts[-1], parent)
+        with self.folder(parts) as top, told(parts):
             waiting = _emptied(top, into=top)
             while waiting:
                 name = waiting.pop()
@@ -279,14 +294,23 @@ def _emptied(folder: int, *, into: int) -> list[str]:
         if kind_of(status.st_mode) != "folder":
             os.unlink(name, dir_fd=folder)
             continue
-        inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
-        try:
-            os.fchmod(inner, 0o700)  # a read-only folder can neither be moved nor emptied
-        finally:
-            os.close(inner)
+        _reopen(name, folder)
         moved.append(temporary_name())
         os.rename(name, moved[-1], src_dir_fd=folder, dst_dir_fd=into)
     return moved
+
+
+def _reopen(name: str, parent: int) -> None:
+    """Give its owner all rights on a folder: a closed one can neither be moved nor emptied."""
+    if not _HANDLE:
+        os.chmod(name, 0o700, dir_fd=parent)
+        return
+    # By a handle, which also a folder without any rights gives; `chmod` would follow a link.
+    handle = os.open(name, _FOLDER_FLAGS | _HANDLE, dir_fd=parent)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", 0o700)
+    finally:
+        os.close(handle)
 
 
 def stage(parent: int, data: bytes, *, mode: int) -> str:
@@ -349,51 +373,3 @@ def _require_regular(parts: Parts, status: os.stat_result) -> None:
             f"{path} is not a regular file (a pipe, socket or device); tools leave it alone.",
             reason="not_a_file",
         )
-
-
-@contextmanager
-def _told(parts: Parts) -> Generator[None]:
-    """Turn system errors into failures that name the path and what to do."""
-    path = shown("/".join(parts)) if parts else "."
-    try:
-        yield
-    except FileExistsError:  # `folder` expects it
-        raise
-    except FileNotFoundError as error:
-        raise ToolFailure(
-            f"{path} does not exist. See what is there with fs.list.", reason="not_found"
-        ) from error
-    except OSError as error:
-        if error.errno in NO_ROOM:  # an outage, about which the model can do nothing
-            raise no_room(path, error) from error
-        raise _failure(path, error) from error
-
-
-def _failure(path: str, error: OSError) -> ToolFailure:
-    match error.errno:
-        case errno.ENAMETOOLONG | errno.EINVAL:
-            return ToolFailure(
-                f"{path} cannot be there: the file system refuses the name ({error.strerror}). "
-                "Use a shorter, plain one.",
-                reason="no_name",
-            )
-        case errno.ELOOP | errno.EMLINK:
-            return ToolFailure(
-                f"{path} leads through a symbolic link, which tools do not follow. "
-                "Name the real file inside the workspace.",
-                reason="link",
-            )
-        case errno.ENOTDIR:
-            return ToolFailure(
-                f"A part of {path} is not a folder (a file, or a symbolic link, which tools do "
-                "not follow). See what is there with fs.list.",
-                reason="not_a_folder",
-            )
-        case errno.ENXIO:
-            return ToolFailure(
-                f"{path} is a pipe or device; tools leave it alone.", reason="not_a_file"
-            )
-        case errno.EACCES | errno.EPERM:
-            return ToolFailure(f"{path} may not be accessed by this worker.", reason="denied")
-        case _:
-            return ToolFailure(f"{path} cannot be used: {error.strerror}.", reason="io_error")

@@ -123,7 +123,7 @@ class LocalWorkspaces:
             )
 
     async def snapshot(self, *, run: str, root: str) -> StoredFiles:
-        """Store the tree (path to blob and mode); what is too large or too deep is left out.
+        """Store the tree (path to blob and mode); what is out of reach is left out and named.
 
         Raises:
             FolderGone: the folder does not exist.
@@ -262,7 +262,7 @@ class LocalWorkspaces:
 
     async def _copy(self, source: str, root: str) -> Kind:
         listed = await look(source)
-        _require_all(source, left_out((), listed.too_deep))
+        _require_all(source, left_out((), listed.too_deep, listed.closed))
         paths = listed.paths
         repository = await asyncio.to_thread(find_repository, source)
         if repository is not None and await working_copies.add_worktree(repository, root):

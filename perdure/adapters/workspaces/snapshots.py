@@ -3,10 +3,11 @@
 import asyncio
 import json
 import os
+import re
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -24,6 +25,7 @@ from perdure.adapters.files.rooted_files import (
     Parts,
     RootedDirectory,
 )
+from perdure.adapters.files.system_errors import DENIED
 from perdure.adapters.git.run_git import run_git
 from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow
 from perdure.domain.foundation.base import FrozenModel
@@ -39,6 +41,8 @@ _NAMED = 20
 # A file may change twice within one tick of the file system's clock. So a file that has changed
 # within this time is read again at the next snapshot.
 _SETTLED_NS = 2_000_000_000
+# What git says of a folder that it leaves out.
+_UNLISTED = re.compile(r"could not open directory '(.*)/': Permission denied")
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 
 
@@ -49,10 +53,15 @@ async def list_files(root: str, *, also: Iterable[str] = ()) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The files that belong to the work, and those (or their folders) that are too deep for it."""
+    """The files that belong to the work, and those (or their folders) that cannot be stored.
+
+    `closed` are known files that may not be looked at, `unlisted` folders that may not be.
+    """
 
     paths: list[str]
-    too_deep: list[str]
+    too_deep: list[str] = field(default_factory=list[str])
+    closed: set[str] = field(default_factory=set[str])
+    unlisted: set[str] = field(default_factory=set[str])
 
 
 async def look(root: str, *, also: Iterable[str] = ()) -> Listed:
@@ -63,61 +72,74 @@ async def look(root: str, *, also: Iterable[str] = ()) -> Listed:
         also: further paths, even if they are ignored now: a run may have changed the ignore rules,
             and a file must not look deleted because of that.
     """
+    listed = Listed([])
     repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
         names: set[str] | None = None
     else:
         with shadow(repository, await read_settings(repository)) as shown:
-            listed = await run_git(
+            said = await run_git(
                 ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                 cwd=root,
                 extra=shown.environment,
                 view=shown.view,
                 cap=LIST_CAP,
             )
-        if listed.code != 0:
+        if said.code != 0:
             raise StoreError(
-                f"The files of {root} cannot be listed: {listed.stderr.strip()[:200]}.",
+                f"The files of {root} cannot be listed: {said.stderr.strip()[:200]}.",
                 cure="Check the repository with `git status`.",
             )
-        names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
+        names = {os.fsdecode(name) for name in said.stdout.split(b"\0") if name}
+        listed.unlisted.update(_UNLISTED.findall(said.stderr))
     with RootedDirectory(root) as files:
         present = (
-            _walked(files, (), VERSION_CONTROL | _CACHES)
+            _walked(files, (), VERSION_CONTROL | _CACHES, listed)
             if names is None
-            else _existing(files, names, folders=True)
+            else _existing(files, names, listed, folders=True)
         )
         found = {path for path in present if not is_version_control(path)}
-        found.update(_existing(files, also, folders=False))
-    listed = Listed([], [])
+        found.update(_existing(files, also, listed, folders=False))
     for path in sorted(path for path in found if is_safe_tree_path(path)):
         is_deep = path.count("/") + 1 >= MOST_LEVELS
         (listed.too_deep if is_deep else listed.paths).append(path)
     return listed
 
 
-def _existing(files: RootedDirectory, names: Iterable[str], *, folders: bool) -> Iterator[str]:
+def _existing(
+    files: RootedDirectory, names: Iterable[str], listed: Listed, *, folders: bool
+) -> Iterator[str]:
     """The names that are files or links; of a folder (a nested repository) all its files."""
     for name in names:
         parts = tuple(part for part in name.split("/") if part)
         if not is_safe_tree_path("/".join(parts)):
             continue
-        entry = files.entry(parts)
+        try:
+            entry = files.entry(parts)
+        except ToolFailure as failure:
+            if failure.reason != DENIED:
+                raise
+            listed.closed.add("/".join(parts))
+            continue
         if entry is None:
             continue
         if entry.kind in {"file", "link"}:
             yield "/".join(parts)
         elif entry.kind == "folder" and folders:
-            yield from _walked(files, parts, VERSION_CONTROL)
+            yield from _walked(files, parts, VERSION_CONTROL, listed)
 
 
-def _walked(files: RootedDirectory, top: Parts, closed: frozenset[str]) -> Iterator[str]:
-    for parts, entry in files.walk(top, skip=closed):
+def _walked(
+    files: RootedDirectory, top: Parts, skip: frozenset[str], listed: Listed
+) -> Iterator[str]:
+    unlisted: list[Parts] = []
+    for parts, entry in files.walk(top, skip=skip, closed=unlisted):
         # Of a folder that is too deep to be looked into, its name stands for what is in it.
         shut = entry.kind == "folder" and len(parts) >= MOST_LEVELS
         kept = entry.kind in {"file", "link"} and not entry.name.startswith(TEMPORARY_PREFIX)
         if kept or shut:
             yield "/".join(parts)
+    listed.unlisted.update("/".join(parts) for parts in unlisted)
 
 
 Mode = Literal["100644", "100755", "120000"]
@@ -188,18 +210,19 @@ class Snapshots:
     ) -> tuple[dict[str, Leaf], tuple[str, ...]]:
         """The current tree of a folder, and what is left out of it, each with why.
 
-        Contents are put into the blob store. What has become too large stays as it is in `also`,
-        since a file must not look deleted because of that.
+        Contents are put into the blob store. What has become too large, or may not be read, stays
+        as it is in `also`, since a file must not look deleted because of that.
         """
         listed = await look(root, also=also)
         large = await asyncio.to_thread(_large, root, listed.paths)
         paths = [path for path in listed.paths if path not in large]
+        closed = set(listed.closed)
         known = self._known.setdefault(root, {})
         tree: dict[str, Leaf] = {}
         total = 0
         for start in range(0, len(paths), _BATCH):
             batch = paths[start : start + _BATCH]
-            for path, leaf, size in await self._batch(root, batch, known):
+            for path, leaf, size in await self._batch(root, batch, known, closed):
                 tree[path] = leaf
                 total += size
             if total > TREE_CAP:
@@ -208,17 +231,21 @@ class Snapshots:
                     cure="Point `workspace` at a smaller folder, or ignore what is generated.",
                 )
         self._known[root] = {path: entry for path, entry in known.items() if path in tree}
-        tree.update((path, also[path]) for path in large if path in also)
-        return tree, left_out(large, listed.too_deep)
+        tree.update((path, also[path]) for path in large | closed if path in also)
+        return tree, left_out(large, listed.too_deep, closed | listed.unlisted)
 
     def forget(self, root: str) -> None:
         """Drop what is remembered of a folder that is gone."""
         self._known.pop(root, None)
 
     async def _batch(
-        self, root: str, paths: Sequence[str], known: dict[str, tuple[Signature, Leaf]]
+        self,
+        root: str,
+        paths: Sequence[str],
+        known: dict[str, tuple[Signature, Leaf]],
+        closed: set[str],
     ) -> list[tuple[str, Leaf, int]]:
-        unchanged, read = await asyncio.to_thread(_read_batch, root, paths, known)
+        unchanged, read = await asyncio.to_thread(_read_batch, root, paths, known, closed)
         addresses = await asyncio.gather(*(self._blobs.put(data) for _, _, data, _ in read))
         found = list(unchanged)
         for (path, mode, data, signature), address in zip(read, addresses, strict=True):
@@ -238,17 +265,39 @@ async def restore(blobs: BlobStore, *, root: str, tree: Tree, present: Sequence[
         await asyncio.to_thread(_restore_one, root, path, leaf, data)
 
 
-def left_out(large: Iterable[str], deep: Iterable[str]) -> tuple[str, ...]:
+def left_out(large: Iterable[str], deep: Iterable[str], closed: Collection[str]) -> tuple[str, ...]:
     """What a snapshot cannot have, in words; of many files the first are named."""
     named = [f"{shown(path)} (larger than {FILE_CAP:,} bytes)" for path in sorted(large)]
     named += [f"{shown(path)} ({MOST_LEVELS} or more levels deep)" for path in deep]
+    # A closed folder stands for what is in it.
+    named += [
+        f"{shown(path)} (may not be read)" for path in sorted(closed) if not _below(path, closed)
+    ]
     more = len(named) - _NAMED
     return (*named[:_NAMED], *([f"and {more:,} more"] if more > 0 else []))
+
+
+def _below(path: str, folders: Collection[str]) -> bool:
+    parts = path.split("/")
+    return any("/".join(parts[:depth]) in folders for depth in range(1, len(parts)))
 
 
 def _large(root: str, paths: Iterable[str]) -> set[str]:
     with RootedDirectory(root) as files:
         return {path for path in paths if _too_large(files, tuple(path.split("/")))}
+
+
+def _is_out_of_reach(files: RootedDirectory, parts: Parts) -> bool:
+    """Whether no snapshot can have this file, which then stays as it is."""
+    return _closed(files, parts) or _too_large(files, parts)
+
+
+def _closed(files: RootedDirectory, parts: Parts) -> bool:
+    try:
+        with files.file(parts):
+            return False
+    except ToolFailure as failure:
+        return failure.reason == DENIED
 
 
 def _too_large(files: RootedDirectory, parts: Parts) -> bool:
@@ -285,7 +334,10 @@ def content(files: RootedDirectory, parts: Parts) -> tuple[Mode, bytes] | None:
 
 
 def _read_batch(
-    root: str, paths: Sequence[str], known: dict[str, tuple[Signature, Leaf]]
+    root: str,
+    paths: Sequence[str],
+    known: dict[str, tuple[Signature, Leaf]],
+    closed: set[str],
 ) -> tuple[list[tuple[str, Leaf, int]], list[tuple[str, Mode, bytes, Signature | None]]]:
     unchanged: list[tuple[str, Leaf, int]] = []
     read: list[tuple[str, Mode, bytes, Signature | None]] = []
@@ -301,6 +353,8 @@ def _read_batch(
             remembered = known.get(path)
             if remembered is not None and remembered[0] == signature:
                 unchanged.append((path, remembered[1], entry.status.st_size))
+            elif _closed(files, parts):
+                closed.add(path)
             elif (found := content(files, parts)) is not None:
                 settled = now - entry.status.st_ctime_ns > _SETTLED_NS
                 read.append((path, *found, signature if settled else None))
@@ -315,8 +369,8 @@ def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
     with RootedDirectory(root) as files:
         for path in present:
             parts = tuple(path.split("/"))
-            # No tree has a file that is too large, so it stays, like one that is ignored.
-            if path not in tree and not _too_large(files, parts):
+            # No tree has a file that is out of reach, so it stays, like one that is ignored.
+            if path not in tree and not _is_out_of_reach(files, parts):
                 files.remove(parts)
                 files.prune(parts[:-1])
 
@@ -324,7 +378,7 @@ def _remove_others(root: str, tree: Tree, present: Sequence[str]) -> None:
 def _restore_one(root: str, path: str, leaf: Leaf, data: bytes) -> None:
     parts = tuple(path.split("/"))
     with RootedDirectory(root) as files:
-        if _too_large(files, parts) or content(files, parts) == (leaf.mode, data):
+        if _is_out_of_reach(files, parts) or content(files, parts) == (leaf.mode, data):
             return
         # Remove files where the path needs folders, and a folder where the file goes.
         for depth in range(1, len(parts)):
