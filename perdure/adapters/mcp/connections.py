@@ -38,6 +38,8 @@ LINKS_KEPT = 16
 # A server that never ends its list of tools is read as far as this.
 PAGES = 50
 QUESTIONS_TOLD = 5
+# Why a call failed whose result is none of the protocol.
+UNREADABLE = "tool_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +218,7 @@ class Link:
         client, heard = await self._client(), list[str]()
         self._listeners.append(heard)
         try:
-            with understood(self.target, f"the result of {tool}", reason="tool_failed"):
+            with understood(self.target, f"the result of {tool}", reason=UNREADABLE):
                 return await client.call_tool(tool, arguments), tuple(heard)
         finally:
             # By identity: `remove` takes the first equal list, and all empty ones are equal.

@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.logging.redacting import keep_secret, told
-from perdure.adapters.mcp.connections import Link, Links, Target, away, words_of
+from perdure.adapters.mcp.connections import UNREADABLE, Link, Links, Target, away, words_of
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
 from perdure.adapters.settings.secret_references import is_reference, referred
@@ -48,6 +48,14 @@ TOOLS_AT_MOST = 128
 TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas, which are in history and prompts
 DESCRIPTION_AT_MOST = 2_000
 Secret = Callable[[str], str | None]
+# How the SDK begins the errors that it makes itself when an answer over HTTP is lost: of a gateway,
+# cut, too long or unreadable. The server may have done what it was asked for.
+LOST_ANSWERS = (
+    (wire.INTERNAL_ERROR, "Server returned an error response"),
+    (wire.PARSE_ERROR, "Failed to parse "),
+    (wire.INVALID_REQUEST, "server answered a request with 202 Accepted"),
+    (wire.INVALID_REQUEST, "Unexpected content type: "),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,12 @@ class _Wanted:
     entry: ServerEntry
     spec: ServerSpec
     fact: ToolDefinition
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether calling twice does no harm."""
+        rule = self.entry.rule(self.pinned.name)
+        return bool(rule.idempotent) or self.fact.access == "read"
 
 
 class McpServers:
@@ -189,7 +203,7 @@ class McpServers:
         if isinstance(outcome, CallReturned) and isinstance(outcome.value, ToolOutput):
             return outcome.value
         text = f"{wanted.fact.name} did not finish within {timeout_s:g} s and was told to stop."
-        if not rule.idempotent and wanted.fact.access != "read":
+        if not wanted.repeatable:
             text += " What it changed until then is not known: look before you repeat it."
         return tool_output("error", text, code="timeout")
 
@@ -202,11 +216,15 @@ class McpServers:
                 result, asked = await link.call(wanted.pinned.name, envelope.arguments)
             except MCPError as error:
                 return _failed(wanted, link, error)
+            except ToolFailure as failure:
+                if failure.reason != UNREADABLE:
+                    raise
+                return _ran(wanted, failure.message)
         text = as_text(result) + "".join(declined(question) for question in asked)
         if result.is_error:
             return tool_output("error", text, code="tool_failed")
         if problem := await _misshapen(tool, result):
-            return tool_output("error", f"{wanted.fact.name}: {problem}", code="tool_failed")
+            return _ran(wanted, f"{wanted.fact.name}: {problem}.")
         return tool_output("ok", text)
 
     async def _as_pinned(self, target: Target, wanted: _Wanted) -> wire.Tool:
@@ -298,18 +316,31 @@ def _give_up(link: Link, error: MCPError) -> None:
 
 def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
     name = wanted.fact.name
-    if error.code != wire.CONNECTION_CLOSED:
+    if error.code == wire.CONNECTION_CLOSED:
+        link.drop()
+        why = f" ({link.excess})" if link.excess else ""
+        said = f"The server of {name} ended in the middle of the call{why}"
+    elif wanted.entry.url is not None and _is_lost(error):
+        said = f"The answer of the server of {name} is lost ({told(error.message)})"
+    else:
         return tool_output("error", f"{name}: {error.message}", code="tool_failed")
-    link.drop()
-    why = f" ({link.excess})" if link.excess else ""
-    if wanted.entry.rule(wanted.pinned.name).idempotent or wanted.fact.access == "read":
-        text = f"The server of {name} ended in the middle of the call{why}. Calling again is safe."
+    if wanted.repeatable:
+        text = f"{said}. Calling again is safe."
         return tool_output("error", text, code="server_unavailable")
-    text = (
-        f"The server of {name} ended in the middle of the call{why}: whether it took effect is not "
-        "known. Look before you repeat it."
-    )
+    text = f"{said}: whether it took effect is not known. Look before you repeat it."
     return tool_output("effect_uncertain", text, code="server_unavailable")
+
+
+def _is_lost(error: MCPError) -> bool:
+    return any(
+        error.code == code and error.message.startswith(words) for code, words in LOST_ANSWERS
+    )
+
+
+def _ran(wanted: _Wanted, problem: str) -> ToolOutput:
+    """A call whose result is of no use, although the server did what it was asked for."""
+    warning = "" if wanted.repeatable else " The call itself ran: look before you repeat it."
+    return tool_output("error", f"{problem}{warning}", code="tool_failed")
 
 
 async def _check(fact: ToolDefinition, envelope: ToolInvocation) -> None:

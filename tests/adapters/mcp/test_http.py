@@ -1,11 +1,12 @@
 """A real MCP server over HTTP: calls, headers by reference, redirects, a server that is away."""
 
 import asyncio
+import json
 import socket
 import sys
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import httpx2
 import pytest
@@ -121,3 +122,108 @@ async def test_a_redirect_to_another_place_is_not_followed(probe):
             thread.join()
     assert asked
     assert set(asked) == {"/mcp"}, "nobody went inside"
+
+
+JSON = "application/json"
+
+
+def reply(asked, **answer):
+    return json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}).encode()
+
+
+def failed(code, message):
+    return lambda asked: (200, JSON, reply(asked, error={"code": code, "message": message}))
+
+
+@contextmanager
+def answering(to_calls):
+    """A server that lists one tool, and answers its calls with a status, media type and body."""
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            version = asked.get("params", {}).get("protocolVersion")
+            facts = {"protocolVersion": version, "serverInfo": {"name": "s", "version": "1"}}
+            given = {
+                "initialize": {**facts, "capabilities": {"tools": {}}},
+                "tools/list": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]},
+            }
+            if asked["method"] == "tools/call":
+                status, media, body = to_calls(asked)
+            elif asked["method"] in given:
+                status, media, body = 200, JSON, reply(asked, result=given[asked["method"]])
+            elif "id" in asked:
+                error = {"code": -32601, "message": "no such method"}
+                status, media, body = 200, JSON, reply(asked, error=error)
+            else:
+                status, media, body = 202, JSON, b""
+            self.send_response(status)
+            self.send_header("content-type", media)
+            self.send_header("content-length", str(len(body.removesuffix(CUT)) + body.count(CUT)))
+            self.end_headers()
+            self.wfile.write(body.removesuffix(CUT))
+
+        def do_GET(self):
+            self.send_error(405)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# At the end of a body that is one byte shorter than its headers say.
+CUT = b"\0"
+LOST = {
+    "bad gateway": lambda _: (502, "text/html", b"<h1>Bad Gateway</h1>"),
+    "gateway timeout": lambda _: (504, JSON, b"{}"),
+    "cut": lambda asked: (200, JSON, reply(asked, result={"content": []})[:-1] + CUT),
+    "half a message": lambda asked: (200, JSON, reply(asked, result={"content": []})[:-1]),
+    "too many values": lambda asked: (200, JSON, reply(asked, result={"a": [1] * 600_000})),
+    "no message among events": lambda _: (200, "text/event-stream", b"data: {]\n\n"),
+    "events without an answer": lambda _: (200, "text/event-stream", b": nothing\n\n"),
+    "a page": lambda _: (200, "text/html", b"<h1>Welcome</h1>"),
+    "accepted": lambda _: (202, JSON, b""),
+}
+
+
+@pytest.mark.parametrize("access", ["write", "read"])
+@pytest.mark.parametrize("case", LOST)
+async def test_a_lost_answer_of_a_remote_server_leaves_the_effect_uncertain(probe, case, access):
+    with answering(LOST[case]) as url:
+        servers = probe.servers(url=url, access=access)
+        given = await probe.call(servers, await probe.pinned(servers), "go")
+        await servers.aclose()
+    uncertain, way = ("effect_uncertain", "Look before") if access == "write" else ("error", "safe")
+    assert (given.outcome, given.code) == (uncertain, "server_unavailable")
+    assert way in given.text
+
+
+ITS_OWN = {
+    "internal": failed(-32603, "the disk is full"),
+    "parse": failed(-32700, "cannot parse what you sent"),
+    "request": failed(-32600, "not while it rains"),
+    "with a status": lambda asked: (
+        400,
+        JSON,
+        reply(asked, error={"code": -32602, "message": "no such city"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ITS_OWN)
+async def test_an_error_that_a_remote_server_tells_is_an_error(probe, case):
+    with answering(ITS_OWN[case]) as url:
+        servers = probe.servers(url=url, access="write")
+        given = await probe.call(servers, await probe.pinned(servers), "go")
+        await servers.aclose()
+    assert (given.outcome, given.code) == ("error", "tool_failed")

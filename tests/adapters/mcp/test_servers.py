@@ -312,6 +312,10 @@ async def test_what_is_no_protocol_is_told_in_words(probe, tmp_path):
     assert (given.outcome, given.code) == ("error", "tool_failed")
     assert "In the result of ok: content[0]" in given.text
     assert "pydantic" not in given.text
+    assert given.text.endswith("The call itself ran: look before you repeat it.")
+    reading = probe.servers(command=command, access="read")
+    given = await probe.call(reading, await probe.pinned(reading), "ok")
+    assert "ran" not in given.text.partition("In the result of")[2]
 
 
 BUSY = """
