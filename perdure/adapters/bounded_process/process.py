@@ -80,8 +80,13 @@ async def misfits_of(schema: Mapping[str, JsonValue], value: JsonValue) -> tuple
     Raises:
         CheckFailed: the schema cannot be used, or takes too long on this value.
     """
+    return await asyncio.to_thread(misfits_now, schema, value)
+
+
+def misfits_now(schema: Mapping[str, JsonValue], value: JsonValue) -> tuple[str, ...]:
+    """The same, blocking, for code that already runs in a thread."""
     try:
-        answer = await work("schema", dict(schema), value)
+        answer = work_now("schema", dict(schema), value)
     except TooMuch as error:
         raise CheckFailed(f"the JSON schema cannot be checked: {error}.") from error
     if isinstance(answer, dict):

@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from pydantic import JsonValue
 
+from perdure.adapters.bounded_process import process
 from perdure.adapters.checks import CheckFailed, run_check
 from perdure.adapters.checks.builtin_checks import length_of
 from perdure.adapters.checks.rubric import schema_problem
@@ -202,6 +204,23 @@ def test_a_check_that_cannot_run_is_no_score(check: BuiltInCheck, said: str) -> 
 def test_a_schema_that_the_library_cannot_apply_to_a_value_is_no_score() -> None:
     with pytest.raises(CheckFailed, match="cannot be applied: OverflowError"):
         schema_errors({"multipleOf": 0.5}, 10**400)
+
+
+def branch(name: str) -> JsonValue:
+    return {"properties": {"a": {"$ref": "#/$defs/tree"}}, "required": ["a", name]}
+
+
+BRANCHING = {
+    "$defs": {"tree": {"anyOf": [branch("x"), branch("y"), {"type": "null"}]}},
+    "$ref": "#/$defs/tree",
+}
+
+
+def test_a_schema_that_does_not_end_on_a_text_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "work_now", partial(process.work_now, seconds=2.0))
+    text = '{"a": ' * 60 + "1" + "}" * 60
+    with pytest.raises(CheckFailed, match="cannot be checked: it took more than 2 s"):
+        run_check(schema(**BRANCHING), text)
 
 
 NESTED = {"$defs": {"tree": {"items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}
