@@ -313,15 +313,19 @@ def _reopen(name: str, parent: int) -> None:
         os.close(handle)
 
 
-def stage(parent: int, data: bytes, *, mode: int) -> str:
-    """Write a new file under a temporary name into an opened folder and return the name."""
+def stage(parent: int, data: bytes, *, mode: int, masked: bool = False) -> str:
+    """Write a new file under a temporary name into an opened folder and return the name.
+
+    `masked`: the file gets the mode without what the user's umask takes away.
+    """
     name = temporary_name()
-    descriptor = os.open(name, _NEW_FLAGS, 0o600, dir_fd=parent)
+    descriptor = os.open(name, _NEW_FLAGS, mode & 0o777 if masked else 0o600, dir_fd=parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), mode & 0o777)  # `open` would apply the umask
+            if not masked:
+                os.fchmod(file.fileno(), mode & 0o777)  # `open` would apply the umask
             # Before the rename, or a crash could leave an empty file under the final name.
             os.fsync(file.fileno())
     except OSError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from perdure.adapters.files.paths import protected, shown
 from perdure.adapters.files.rooted_files import Parts, RootedDirectory, stage, temporary_name
-from perdure.adapters.workspaces.snapshots import LINK, Leaf, Mode, content
+from perdure.adapters.workspaces.snapshots import EXECUTABLE, LINK, Mode, content
 from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError, ToolFailure
 
 _NAMED = 20
@@ -183,11 +183,27 @@ def _staged(files: RootedDirectory, change: Change, undo: _Undo) -> str | None:
             name = temporary_name()
             os.symlink(os.fsdecode(data), name, dir_fd=parent)
         else:
-            name = stage(parent, data, mode=Leaf(blob="", mode=mode).permissions)
+            old = _rights(files, change.parts)
+            name = stage(parent, data, mode=_wanted(mode, old), masked=old is None)
     path = (*folder, name)
     undo.clearing.append(lambda: files.remove(path))
     undo.steps.append(lambda: files.remove(path))
     return name
+
+
+def _rights(files: RootedDirectory, parts: Parts) -> int | None:
+    """The permissions of the user's file, which may be private; None for a new one."""
+    entry = files.entry(parts)
+    return entry.status.st_mode & 0o777 if entry is not None and entry.kind == "file" else None
+
+
+def _wanted(mode: Mode, old: int | None) -> int:
+    """Of an existing file only the right to run it changes, for those who may read it."""
+    if old is None:
+        return 0o777 if mode == EXECUTABLE else 0o666
+    if mode != EXECUTABLE:
+        return old & ~0o111
+    return old if old & 0o111 else old | (old & 0o444) >> 2
 
 
 def _place(files: RootedDirectory, change: Change, staged: str | None, undo: _Undo) -> None:

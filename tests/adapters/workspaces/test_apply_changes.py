@@ -119,6 +119,35 @@ def test_links_and_modes(target):
     assert os.readlink(target / "sub" / "link") == "../a"
 
 
+RIGHTS = [
+    (0o600, "100644", 0o600),
+    (0o640, "100755", 0o750),
+    (0o700, "100644", 0o600),
+    (0o750, "100755", 0o750),
+    (0o664, "100644", 0o664),
+    (None, "100644", 0o640),
+    (None, "100755", 0o750),
+]
+
+
+@pytest.mark.parametrize(("before", "mode", "after"), RIGHTS)
+def test_only_the_right_to_run_a_file_changes_and_new_files_follow_the_umask(
+    target, before, mode, after
+):
+    old = "100755" if before is not None and before & 0o111 else FILE
+    if before is not None:
+        (target / "f").write_text("f1")
+        (target / "f").chmod(before)
+    known = None if before is None else (old, b"f1")
+    mask = os.umask(0o027)
+    try:
+        apply_changes(str(target), [Change("f", known, (mode, b"f2"))])
+    finally:
+        os.umask(mask)
+    assert (target / "f").stat().st_mode & 0o777 == after
+    assert (target / "f").read_text() == "f2"
+
+
 @pytest.mark.parametrize(
     "changes",
     [
