@@ -1,13 +1,14 @@
 """Checks a call's arguments against the tool's JSON Schema, with errors a model can act on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError as SchemaError
 from jsonschema.protocols import Validator
+from jsonschema.validators import extend
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from perdure.adapters.checks.schemas import prepare_schema
+from perdure.adapters.checks.schemas import Schema, prepare_schema
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.tools.definitions import ToolDefinition
@@ -22,12 +23,40 @@ _SHOWN_VALUE = 80
 def check(fact: ToolDefinition, arguments: Mapping[str, JsonValue], *, made: bool = False) -> None:
     """Raise `ToolFailure` (`invalid_arguments`) that names each problem and its place.
 
-    `made`: a model wrote the schema, so its patterns are matched in linear time.
+    Patterns are left to `parse`: those of a tool's author are Rust's, and `re` knows other words
+    and may backtrack for ever.
+
+    `made`: a model wrote the schema, so its patterns are matched here, in linear time.
     """
-    validator = _made(fact) if made else Draft202012Validator(dict(fact.parameters))
+    validator = _made(fact) if made else _WithoutPatterns(dict(fact.parameters))
     problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
     if problems:
         raise refused(fact, [_sentence(problem) for problem in problems])
+
+
+def _unmatched(
+    _validator: Validator, _keyword: JsonValue, _instance: object, _schema: Schema
+) -> Iterator[SchemaError]:
+    return iter(())
+
+
+def _additional_properties(
+    validator: Validator, allowed: JsonValue, instance: object, schema: Schema
+) -> Iterator[SchemaError]:
+    # Which properties are additional depends on the patterns of the others.
+    if "patternProperties" not in schema:
+        yield from _ADDITIONAL(validator, allowed, instance, schema)
+
+
+_ADDITIONAL = Draft202012Validator.VALIDATORS["additionalProperties"]
+_WithoutPatterns = extend(
+    Draft202012Validator,
+    {
+        "pattern": _unmatched,
+        "patternProperties": _unmatched,
+        "additionalProperties": _additional_properties,
+    },
+)
 
 
 def _made(fact: ToolDefinition) -> Validator:
