@@ -22,6 +22,8 @@ from perdure.domain.tools.definitions import ToolDefinition, ToolGrant
 from perdure.domain.tools.mcp_servers import PinnedServer
 from perdure.domain.tools.selection import (
     Selection,
+    any_names,
+    limit_of,
     may_change_files,
     offers,
     select,
@@ -218,7 +220,8 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]
 def _timeout(tool: ToolDefinition, step: OpenWorkspaceRequest) -> float:
     """The time limit of a call: the task's for this tool, else the shorter of tool and profile."""
     theirs = tool.activity is not None
-    if step.tool_timeout_s is None or tool.name in step.tools.timeouts or theirs:
+    named = limit_of(step.tools.timeouts, tool.name) is not None
+    if step.tool_timeout_s is None or named or theirs:
         return tool.timeout_s
     return min(tool.timeout_s, step.tool_timeout_s)
 
@@ -233,7 +236,7 @@ def _terms(tool: ToolDefinition, step: OpenWorkspaceRequest) -> ToolPolicy:
         timeout_s=_timeout(tool, step),
         exclusive=tool.exclusive,
         meta=tool.meta,
-        repeat_exempt=tool.name in step.tools.repeat_exempt,
+        repeat_exempt=any_names(step.tools.repeat_exempt, tool.name),
         person=tool.access == "person",
         tags=tool.tags,
     )

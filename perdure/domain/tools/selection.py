@@ -121,7 +121,7 @@ def select(
         allow: names to keep; None keeps all that the level offers, an empty list nothing.
         deny: names to leave out, whatever `allow` says.
         approve: names whose calls a person approves first.
-        timeouts: seconds per tool name, in place of the tool's own.
+        timeouts: seconds per name or pattern, in place of the tool's own.
         belongs: whether the run is in a session or project, so that it is offered shared tools.
         later: what the names of tools begin with that only the worker knows; they are no problem.
         orchestrates: whether the run may start and steer loops, where it names those tools.
@@ -133,8 +133,8 @@ def select(
     # `orchestrates` alone is not enough: the task has to name these tools, and `*` does not.
     here = [fact for fact in here if not fact.on_request or (orchestrates and _named(asked, fact))]
     possible = [fact for fact in here if offers(level, fact) and not fact.unavailable]
-    kept = [fact for fact in possible if allow is None or _any(allow, fact.name)]
-    kept = [fact for fact in kept if not _any(deny, fact.name)]
+    kept = [fact for fact in possible if allow is None or any_names(allow, fact.name)]
+    kept = [fact for fact in kept if not any_names(deny, fact.name)]
     tools = tuple(
         _adjusted(fact, approve=approve, timeouts=timeouts or {})
         for fact in sorted(kept, key=lambda fact: fact.name)
@@ -181,10 +181,11 @@ def _beyond_loops(
 def _adjusted(
     fact: ToolDefinition, *, approve: Sequence[str], timeouts: Mapping[str, float]
 ) -> ToolDefinition:
+    own = limit_of(timeouts, fact.name)
     return fact.model_copy(
         update={
-            "needs_approval": fact.needs_approval or _any(approve, fact.name),
-            "timeout_s": timeouts.get(fact.name, fact.timeout_s),
+            "needs_approval": fact.needs_approval or any_names(approve, fact.name),
+            "timeout_s": fact.timeout_s if own is None else own,
         }
     )
 
@@ -224,7 +225,16 @@ def _obstacle(fact: ToolDefinition, *, belongs: bool) -> str | None:
     return None
 
 
-def _any(patterns: Sequence[str], name: str) -> bool:
+def limit_of(timeouts: Mapping[str, float], name: str) -> float | None:
+    """The seconds that a task gives a tool: by its name, else by the longest pattern."""
+    if name in timeouts:
+        return timeouts[name]
+    named = [pattern for pattern in timeouts if _matches(pattern, name)]
+    return timeouts[max(named, key=len)] if named else None
+
+
+def any_names(patterns: Iterable[str], name: str) -> bool:
+    """Whether one of the names and patterns means this tool."""
     return any(_matches(pattern, name) for pattern in patterns)
 
 

@@ -64,6 +64,21 @@ def test_approve_and_timeouts_change_the_pinned_fact():
     assert (tool.needs_approval, tool.timeout_s) == (True, 5.0)
 
 
+@pytest.mark.parametrize(
+    ("timeouts", "seconds"),
+    [
+        ({"fs.*": 5.0}, 5.0),
+        ({"*": 5.0}, 5.0),
+        ({"fs.write": 4.0, "fs.*": 5.0}, 4.0),
+        ({"*": 3.0, "fs.w*": 4.0, "fs.*": 5.0}, 4.0),
+    ],
+    ids=["prefix", "all", "exact wins", "longest wins"],
+)
+def test_timeouts_count_by_pattern_too(timeouts, seconds):
+    (tool,) = select(CATALOG, level="full", allow=["fs.write"], timeouts=timeouts).tools
+    assert tool.timeout_s == seconds
+
+
 def test_a_level_is_never_widened_and_says_so():
     selection = select(CATALOG, level="readonly", allow=["fs.write", "fs.raed"])
     assert selection.tools == ()
