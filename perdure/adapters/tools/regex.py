@@ -64,7 +64,11 @@ def _checked(pattern: str, *, regex: bool, ignore_case: bool) -> "_Compiled":
 
 
 def glob_matcher(
-    pattern: str, *, ignore_case: bool = False, whole: bool | None = None
+    pattern: str,
+    *,
+    ignore_case: bool = False,
+    whole: bool | None = None,
+    across: bool = False,
 ) -> Callable[[str], bool]:
     """Whether a path matches a glob: `*` and `?` within a name, `**` across folders.
 
@@ -73,6 +77,7 @@ def glob_matcher(
         ignore_case: match letters of either case.
         whole: compare with the whole path, not its last name; by default if the pattern has a
             slash.
+        across: `*` and `?` match slashes too, as where find compares paths.
     """
     if not pattern or len(pattern) > MAX_PATTERN:
         raise ToolFailure(
@@ -81,7 +86,8 @@ def glob_matcher(
             reason="pattern",
         )
     parts: list[str] = re.findall(_GLOB, pattern)
-    source = "".join(_GLOB_PARTS.get(part) or _glob_text(part) for part in parts)
+    wild = _ACROSS_PARTS if across else _GLOB_PARTS
+    source = "".join(wild.get(part) or _glob_text(part) for part in parts)
     compiled = _compile(f"^(?:{source})$", regex=True, ignore_case=ignore_case)
     whole = "/" in pattern if whole is None else whole
 
@@ -93,6 +99,7 @@ def glob_matcher(
 
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|[^*?\[]+|\[")
 _GLOB_PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_ACROSS_PARTS = {"**/": ".*/", "**": ".*", "*": ".*", "?": "."}
 
 
 def _glob_text(part: str) -> str:

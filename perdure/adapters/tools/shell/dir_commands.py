@@ -211,11 +211,8 @@ def _name_test(pattern: str, *, ignore_case: bool) -> Test:
 
 
 def _path_test(pattern: str, *, ignore_case: bool) -> Test:
-    # In find, `*` of -path also matches slashes.
     matches = glob_matcher(
-        pattern.removeprefix("./").replace("**", "*").replace("*", "**"),
-        ignore_case=ignore_case,
-        whole=True,
+        pattern.removeprefix("./"), ignore_case=ignore_case, whole=True, across=True
     )
     return lambda parts, _entry, _depth: matches("/".join(parts))
 

@@ -50,6 +50,8 @@ SAME_LINES = [
     "find . -maxdepth 1 -type f", "find . -mindepth 2 -name '*.md'", "find . -iname 'A.TXT'",
     "find . -size +30c -type f", "find . -not -name '*.txt' -type f",
     "find . -name '*.md' -o -name '*.tsv'", "find src -path '*deep*'", "find docs/guide.md",
+    "find src -path 'src/*/*.py'", "find src -path 'src/*.py'", "find src -path 'src/**/deep'",
+    "find src -path 'src?*'", "find . -path './*/*.py'",
     "find . -size -1k -type f", "grep -rn main .", "grep -rl main src docs",
     "grep -r --include='*.py' main .", "grep -r --exclude='*.py' main .",
     "grep -r --exclude-dir=deep main .",
