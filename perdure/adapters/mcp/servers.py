@@ -14,6 +14,7 @@ from mcp import MCPError
 from perdure.adapters.bounded_process.process import misfits_of
 from perdure.adapters.logging.redacting import keep_secret, told
 from perdure.adapters.mcp.connections import UNREADABLE, Link, Links, Target, away, words_of
+from perdure.adapters.mcp.lost_answers import is_lost
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
 from perdure.adapters.settings.secret_references import is_reference, referred
@@ -47,15 +48,8 @@ from perdure.extending.check_decorator import CheckFailed
 TOOLS_AT_MOST = 128
 TOLD_AT_MOST = 128 * 1024  # bytes of descriptions and schemas, which are in history and prompts
 DESCRIPTION_AT_MOST = 2_000
+PINNING_S = 60.0  # with the opening of a connection, which has a limit of its own
 Secret = Callable[[str], str | None]
-# How the SDK begins the errors that it makes itself when an answer over HTTP is lost: of a gateway,
-# cut, too long or unreadable. The server may have done what it was asked for.
-LOST_ANSWERS = (
-    (wire.INTERNAL_ERROR, "Server returned an error response"),
-    (wire.PARSE_ERROR, "Failed to parse "),
-    (wire.INVALID_REQUEST, "server answered a request with 202 Accepted"),
-    (wire.INVALID_REQUEST, "Unexpected content type: "),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +150,7 @@ class McpServers:
     ) -> tuple[PinnedServer, tuple[ToolDefinition, ...]]:
         entry = self._book.admitted(spec)
         try:
-            async with self._links.to(await self._target(spec, entry, root=root)) as link:
-                tools = await _listed(link)
+            tools = await self._first(await self._target(spec, entry, root=root))
         except (ToolFailure, MCPError) as error:
             raise InvalidInput(
                 f"tools.mcp: {_said(spec, error)}",
@@ -240,6 +233,16 @@ class McpServers:
             )
         return tool
 
+    async def _first(self, target: Target) -> dict[str, wire.Tool]:
+        """The tools of a server when a run opens; no caller sets a deadline for that."""
+        async with self._links.to(target) as link:
+            try:
+                async with asyncio.timeout(PINNING_S):
+                    return await _listed(link)
+            except TimeoutError as error:
+                link.retire()
+                raise away(target, f"it listed no tools within {PINNING_S:g} s") from error
+
     async def _now(self, target: Target) -> dict[str, wire.Tool]:
         """The server's current tools; a connection that was lost meanwhile is opened once more."""
         async with self._links.to(target) as link:
@@ -320,7 +323,7 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
         link.drop()
         why = f" ({link.excess})" if link.excess else ""
         said = f"The server of {name} ended in the middle of the call{why}"
-    elif wanted.entry.url is not None and _is_lost(error):
+    elif wanted.entry.url is not None and is_lost(error):
         said = f"The answer of the server of {name} is lost ({told(error.message)})"
     else:
         return tool_output("error", f"{name}: {error.message}", code="tool_failed")
@@ -329,12 +332,6 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
         return tool_output("error", text, code="server_unavailable")
     text = f"{said}: whether it took effect is not known. Look before you repeat it."
     return tool_output("effect_uncertain", text, code="server_unavailable")
-
-
-def _is_lost(error: MCPError) -> bool:
-    return any(
-        error.code == code and error.message.startswith(words) for code, words in LOST_ANSWERS
-    )
 
 
 def _ran(wanted: _Wanted, problem: str) -> ToolOutput:

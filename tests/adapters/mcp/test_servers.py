@@ -185,6 +185,31 @@ async def test_what_a_server_says_before_it_gives_up_is_told_when_pinning_fails(
         await probe.pinned(servers)
 
 
+SILENT = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        given = {"protocolVersion": asked["params"]["protocolVersion"],
+                 "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": given}), flush=True)
+    elif "id" in asked and asked["method"] != "tools/list":
+        error = {"code": -32601, "message": "no such method"}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+"""
+
+
+async def test_a_server_that_never_lists_its_tools_does_not_hold_up_a_run(
+    probe, tmp_path, monkeypatch
+):
+    program = tmp_path / "silent.py"
+    program.write_text(SILENT)
+    servers = probe.servers(command=[sys.executable, str(program)])
+    monkeypatch.setattr("perdure.adapters.mcp.servers.PINNING_S", 3.0)
+    with pytest.raises(InvalidInput, match="does not work .* it listed no tools within 3 s"):
+        await probe.pinned(servers)
+
+
 async def test_a_missing_variable_is_named_before_anything_starts(probe):
     servers = probe.servers(env=["NO_SUCH_VARIABLE"])
     with pytest.raises(InvalidInput, match="NO_SUCH_VARIABLE, which is not set on this worker"):
