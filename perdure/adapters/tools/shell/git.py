@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perdure.adapters.files.paths import SECRET_GLOBS, parse, shown
+from perdure.adapters.files.paths import SECRET_GLOBS, parse, protected, shown
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.git.run_git import GitOutput, run_git
 from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow, why_not
@@ -47,6 +47,17 @@ _DOTENV = tuple(
     for pattern in SECRET_GLOBS
     for below in ("", "/**")
 )
+# What shows contents, or reveals them: which commits -S finds.
+_CONTENT = ("p", "U", "S")
+# With these, git follows a file through other commits than a plain list of its names would show.
+_NOT_FOLLOWED = ("S", "graph", "reverse")
+# Those that choose commits; all others choose what is shown of them.
+_CHOOSING = frozenset(
+    {
+        "all", "merges", "no-merges", "first-parent", "skip", "i", "F", "since", "until", "author",
+        "grep", "M", "follow",
+    }
+)  # fmt: skip
 
 
 def _is_format(text: str) -> bool:
@@ -246,7 +257,37 @@ async def git(words: Sequence[Word], *, root: str) -> str:
     with RootedDirectory(root) as files:
         revisions, paths = verb.operands(given, files)
     commits = [part for named in revisions for part in _ends(named)]
+    if _shows_what_it_follows(given):
+        _require_open(await _run(root, _names(verb, given, revisions, paths), commits))
     return _page(await _run(root, _arguments(name, verb, given, revisions, paths), commits))
+
+
+def _shows_what_it_follows(given: Parsed) -> bool:
+    """Whether git follows a file over renames and shows its contents, also those of before."""
+    if not (given.has("follow") and given.has(*_CONTENT)):
+        return False
+    if given.has(*_NOT_FOLLOWED):
+        raise refused("git log --follow with -p takes no -S, --graph or --reverse")
+    return True
+
+
+def _names(verb: _Verb, given: Parsed, revisions: list[str], paths: list[str]) -> list[str]:
+    """The command that lists every name that the followed file had, in as many commits or more."""
+    flags = _flags(verb, given, _CHOOSING)
+    listing = ("--name-status", "-z", "--format=")
+    return ["log", *verb.added, *flags, *listing, *revisions, "--", *paths]
+
+
+def _require_open(names: GitOutput) -> None:
+    """Refuse to follow a file that was a dotenv file: git takes no exclusions with --follow."""
+    if names.cut:
+        raise refused("the file had too many names to follow it with -p")
+    for name in filter(None, re.split(r"[\0\n]", _page(names))):
+        if reason := protected(tuple(name.split("/")), use="read"):
+            raise ToolFailure(
+                f"This would show {shown(name)}, which is {reason}. Leave out --follow.",
+                reason="protected",
+            )
 
 
 async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput:
@@ -278,24 +319,29 @@ async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput
 def _arguments(
     name: str, verb: _Verb, given: Parsed, revisions: list[str], paths: list[str]
 ) -> list[str]:
-    flags = [
-        spelled
-        for flag in verb.grammar.flags
-        for value in given.flags.get(flag.key, [])
-        for spelled in _spelled(flag, value)
-    ]
+    flags = _flags(verb, given)
     listing = ["--list"] if name == "branch" and not given.has("show-current", "list") else []
     is_object = any(":" in revision for revision in revisions)
-    # Also with -U, which implies -p, and with -S: which commits it finds reveals what a file
-    # contains.
-    asks_for_content = given.has("p", "U", "S")
+    asks_for_content = given.has(*_CONTENT)
     shows_content = name == "diff" or asks_for_content or (name == "show" and not is_object)
-    hidden = list(_DOTENV) if verb.hides_secrets and shows_content else []
+    follows = given.has("follow") and len(paths) == 1  # whose names were looked at before
+    hidden = list(_DOTENV) if verb.hides_secrets and shows_content and not follows else []
     # Git needs one positive pathspec beside the excluding ones.
     if hidden and not paths:
         hidden = [":(top)", *hidden]
     tail = [] if name == "branch" or is_object else ["--", *paths, *hidden]
     return [name, *verb.added, *listing, *flags, *revisions, *tail]
+
+
+def _flags(verb: _Verb, given: Parsed, keys: frozenset[str] | None = None) -> list[str]:
+    """The given flags, or those of them with certain keys, in the words of git."""
+    return [
+        spelled
+        for flag in verb.grammar.flags
+        if keys is None or flag.key in keys
+        for value in given.flags.get(flag.key, [])
+        for spelled in _spelled(flag, value)
+    ]
 
 
 def _spelled(flag: Flag, value: str) -> list[str]:

@@ -173,6 +173,8 @@ def repository(root):
         ("git log -p -- a.txt", "+changed"),
         ("git log --stat HEAD~1..HEAD", "a.txt"),
         ("git log --follow a.txt", "first"),
+        ("git log --follow -p a.txt", "+changed"),
+        ("git log --follow -U1 -n 1 --oneline -- a.txt", "+changed"),
         ("git log --author=Ann --since=2000-01-01 --oneline", "first"),
         ("git diff", "+work in progress"),
         ("git diff HEAD", "+work in progress"),
@@ -215,6 +217,50 @@ async def test_git_shows_no_dotenv_content(repository, call, command):
     assert output.outcome == "ok", output.text
     assert "+" in output.text
     assert "canary" not in output.text
+
+
+@pytest.fixture
+def renamed(repository):
+    """A file that was once a dotenv file, and one that was always open."""
+
+    def git(*arguments):
+        subprocess.run(
+            ["git", "-c", "user.name=Ann", "-c", "user.email=a@example.org", *arguments],
+            cwd=repository, check=True, capture_output=True,
+            env={**ENVIRONMENT, "HOME": str(repository), "GIT_CONFIG_GLOBAL": os.devnull},
+        )  # fmt: skip
+
+    git("mv", ".env", "conf")
+    git("mv", "a.txt", "c.txt")
+    git("commit", "-q", "-m", "third")
+    for name in ("conf", "c.txt"):
+        (repository / name).write_text("all new\n")
+    git("commit", "-q", "-am", "fourth")
+    return repository
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("git log --follow -p c.txt", "", "rename from a.txt"),
+        ("git log --follow --oneline conf", "", "first"),
+        ("git log --follow -p conf", "protected", "would show .env"),
+        ("git log --follow -p -n 1 conf", "protected", "would show .env"),
+        ("git log --follow -U0 -M --author=Ann conf", "protected", "would show .env"),
+        ("git log --follow -p --diff-filter=M conf", "protected", "would show .env"),
+        ("git log --follow -p .", "protected", "would show .env"),
+        ("git log --follow -p", "failed", "one pathspec"),
+        ("git log --follow -p c.txt conf", "failed", "one pathspec"),
+        ("git log --follow -S canary conf", "refused", "takes no -S"),
+        ("git log --follow -p --reverse conf", "refused", "--reverse"),
+        ("git log --follow -p --graph conf", "refused", "--graph"),
+    ],
+)
+async def test_git_follows_no_file_to_what_it_may_not_show(renamed, call, command, code, said):
+    output = await call("shell.readonly", command=command)
+    assert output.code == code, output.text
+    assert said in output.text
+    assert "canary" not in output.text.replace(command, "")
 
 
 async def test_git_says_what_went_wrong(repository, call):
