@@ -206,7 +206,7 @@ async def test_a_server_that_never_lists_its_tools_does_not_hold_up_a_run(
     program.write_text(SILENT)
     servers = probe.servers(command=[sys.executable, str(program)])
     monkeypatch.setattr("perdure.adapters.mcp.servers.PINNING_S", 3.0)
-    with pytest.raises(InvalidInput, match="does not work .* it listed no tools within 3 s"):
+    with pytest.raises(InvalidInput, match=r"does not work .* it listed no tools within 3 s"):
         await probe.pinned(servers)
 
 
