@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from chosen import Chosen
 from installation import Installation
 from waiting import eventually
 
@@ -22,8 +23,9 @@ async def _race(site: Installation, number: int, *, by: str, model: str) -> str:
             "metadata": {"label": f"race-{by}"},
         }
     )
-    chosen = {"run_id": f"race-{number}"} if by == "id" else {"idempotency_key": f"key-{number}"}
-    first, second = await asyncio.gather(*(site.gateway.start(spec, **chosen) for _ in range(2)))
+    mark = f"race-{number}"
+    chosen = Chosen(run_id=mark) if by == "id" else Chosen(idempotency_key=mark)
+    first, second = await asyncio.gather(*(chosen.start(site.gateway, spec) for _ in range(2)))
     assert first == second
     return first
 

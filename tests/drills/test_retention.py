@@ -6,6 +6,7 @@ The history goes by `DeleteWorkflowExecution`, as it does at the end of its rete
 import asyncio
 
 import pytest
+from chosen import Chosen
 from ground import Ground
 from provider import MODEL
 from temporalio.api.common.v1 import WorkflowExecution
@@ -40,33 +41,33 @@ async def _forget(drill: Ground, run: str) -> None:
 @pytest.mark.parametrize(
     "chosen",
     [
-        pytest.param({"run_id": "order-17"}, marks=pytest.mark.slow, id="id"),
-        pytest.param({"idempotency_key": "order-17"}, id="key"),
+        pytest.param(Chosen(run_id="order-17"), marks=pytest.mark.slow, id="id"),
+        pytest.param(Chosen(idempotency_key="order-17"), id="key"),
     ],
 )
 async def test_an_order_is_carried_out_once_also_after_its_history_is_gone(
-    drill: Ground, chosen: dict[str, str]
+    drill: Ground, chosen: Chosen
 ) -> None:
     gateway = drill.site.gateway
     async with drill.site.worker():
-        run = await gateway.start(_order(), **chosen)
+        run = await chosen.start(gateway, _order())
         before = await gateway.result(run)
         await _forget(drill, run)
-        again = await asyncio.gather(*(gateway.start(_order(), **chosen) for _ in range(3)))
+        again = await asyncio.gather(*(chosen.start(gateway, _order()) for _ in range(3)))
         assert set(again) == {run}
         assert await gateway.result(run) == before
         assert (await gateway.status(run)).lifecycle == "completed"
         with pytest.raises(NotAllowed, match="another specification"):
-            await gateway.start(_order("something else"), **chosen)
+            await chosen.start(gateway, _order("something else"))
     assert len(drill.provider.lines()) == 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "chosen", [{"run_id": "order-20"}, {"idempotency_key": "order-20"}], ids=["id", "key"]
+    "chosen", [Chosen(run_id="order-20"), Chosen(idempotency_key="order-20")], ids=["id", "key"]
 )
 async def test_the_order_of_a_run_that_was_deleted_is_refused_before_it_starts(
-    drill: Ground, chosen: dict[str, str]
+    drill: Ground, chosen: Chosen
 ) -> None:
     gateway = drill.site.gateway
     server = gateway._parts.server
@@ -79,14 +80,14 @@ async def test_the_order_of_a_run_that_was_deleted_is_refused_before_it_starts(
         return await server.look(run) is None
 
     async with drill.site.worker():
-        run = await gateway.start(_order(), **chosen)
+        run = await chosen.start(gateway, _order())
         await gateway.result(run)
         await eventually(ended)
         await gateway.delete(run)
         # The server deletes a moment later than it says; the answer is the same.
         for _ in range(2):
             with pytest.raises(NotAllowed, match="was used: that run is gone"):
-                await gateway.start(_order(), **chosen)
+                await chosen.start(gateway, _order())
             assert await drill.site.parts.stores.records.run(run) is None
             await eventually(gone)
     assert len(drill.provider.lines()) == 1
@@ -117,15 +118,16 @@ async def test_what_was_refused_is_started_later_and_shown_as_it_is(
     drill: Ground, by: str, former: str
 ) -> None:
     """A refused start leaves a row that says `failed`; the next one takes it over."""
-    chosen = {by: f"order-19-{former[:4]}"}
+    name = f"order-19-{former[:4]}"
+    chosen = Chosen(run_id=name) if by == "run_id" else Chosen(idempotency_key=name)
     gateway = drill.site.gateway
     server = gateway._parts.server
     real, server.start = server.start, _refusing  # type: ignore[method-assign]
     async with drill.site.worker():
         with pytest.raises(NoReadyWorker):
-            await gateway.start(_order(former), **chosen)
+            await chosen.start(gateway, _order(former))
         server.start = real  # type: ignore[method-assign]
-        run = await gateway.start(_order(), **chosen)
+        run = await chosen.start(gateway, _order())
         assert (await gateway.status(run)).lifecycle in {"running", "completed"}
         assert (await gateway.result(run)).outcome == "accepted"
         row = await drill.site.parts.stores.records.run(run)
