@@ -59,7 +59,7 @@ _DECISION = {
     "confidence": "complete: how sure you are of it, from 0 to 1.",
     "deliverables": "complete: paths of the files to hand over.",
     "question": "escalate: what only a person can decide.",
-    "choices": "escalate: answers to choose from, if any; none is called accept or stop.",
+    "choices": "escalate: answers to offer; none called accept or stop.",
     "why": "fail: why the task cannot be done.",
 }
 _SUBTASK = {
