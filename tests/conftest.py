@@ -1,6 +1,7 @@
 """Fixtures for tests that need a whole installation: `server`, `site` (with a worker), `bare`."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -119,15 +120,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """
     try:
         return (yield)
-    except BaseException:
-        if pyfuncitem.get_closest_marker("asyncio"):
-            loop = asyncio.get_event_loop()
-            left = {one for one in asyncio.all_tasks(loop) if _is_test(one, pyfuncitem)}
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.wait(left, timeout=CLEARED_S))
+    except pytest.fail.Exception:
+        with contextlib.suppress(RuntimeError):  # there is no loop: the test had none
+            _end_in(asyncio.get_event_loop(), pyfuncitem)
         raise
+
+
+def _end_in(loop: asyncio.AbstractEventLoop, item: pytest.Function) -> None:
+    left = {one for one in asyncio.all_tasks(loop) if _is_test(one, item)}
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=CLEARED_S))
 
 
 def _is_test(task: asyncio.Task[object], item: pytest.Function) -> bool:
