@@ -26,7 +26,8 @@ async def _lasts(_worker: Worker) -> None:
 async def _run(plugin: PerdurePlugin, work: Callable[[Worker], Awaitable[None]] = _lasts) -> None:
     """Run a worker beside which nothing but `work` goes on."""
     client = await Client.connect(NOWHERE, lazy=True, plugins=[plugin])
-    worker = SimpleNamespace(client=client, task_queue="orders")
+    made = {"task_queue": "orders"}
+    worker = SimpleNamespace(client=client, **made, config=lambda **_: made)
     await plugin.run_worker(cast(Worker, worker), work)
 
 
