@@ -164,35 +164,34 @@ async def test_r29_pause_turn_goes_on(served: Ground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "calls"),
+    "raw",
     [
-        (f'{{"word": {HUGE}}}', 2),
-        (DEEP, 2),
-        ('{"word": "\\ud800"}', 1),
-        ('{"word": NaN}', 2),
-        ('{"word": "a\\u0000b"}', 2),
-        ("[1, 2]", 2),
-        ('{"word": "half', 2),
+        f'{{"word": {HUGE}}}',
+        DEEP,
+        '{"word": "\\ud800"}',
+        '{"word": NaN}',
+        '{"word": "a\\u0000b"}',
+        "[1, 2]",
+        '{"word": "half',
     ],
     ids=["huge number", "deep", "surrogate", "nan", "nul", "no object", "no JSON"],
 )
-async def test_r27_arguments_that_cannot_be_written(served: Ground, raw: str, calls: int) -> None:
-    """Never paid for again and again: a typed end at once, or the model is told and goes on."""
+async def test_r27_arguments_that_cannot_be_written(served: Ground, raw: str) -> None:
+    """Never paid for again and again: the model is told and goes on."""
     bad = Play(text="", calls=[("effect.again", {})], raw_arguments=raw)
     served.provider.plays = [[bad, Play(text="fine")], Play(text="fine")]
     result = await served.check(await served.start())
-    ends = {1: ("failed", "model_error"), 2: ("accepted", "text_answer")}
-    assert (result.outcome, result.reason) == ends[calls]
-    assert len(served.provider.lines()) == calls
+    assert (result.outcome, result.reason) == ("accepted", "text_answer")
+    assert len(served.provider.lines()) == 2
     rows = await served.site.parts.stores.journal.rows(result.id)
-    assert len({row.key for row in rows}) == calls, "no call was made a second time"
+    assert len({row.key for row in rows}) == 2, "no call was made a second time"
 
 
 async def test_r27_a_text_with_a_lone_surrogate(served: Ground) -> None:
     served.provider.plays = [Play(text="half \ud800 a pair"), Play(text="fine")]
     result = await served.check(await served.start())
     assert len(served.provider.lines()) == 1, result
-    assert result.outcome in {"accepted", "failed"}
+    assert (result.outcome, result.output) == ("accepted", "half \N{REPLACEMENT CHARACTER} a pair")
 
 
 @pytest.mark.long
