@@ -174,11 +174,11 @@ def _copied(folder: Path) -> None:
         shutil.copytree(ROOT / package, folder / package, symlinks=True)
 
 
-def _departed(folder: Path) -> dict[str, str]:
-    """Name and problem of each recording that the code in `folder` plays otherwise."""
+def _departed(folder: Path, *names: str) -> dict[str, str]:
+    """Name and problem of each recording (or of those named) that the code plays otherwise."""
     # The core logs to standard output; what was found is the last line. A set has its own order.
     played = subprocess.run(
-        [sys.executable, "-P", str(SUPPORT / "play_recordings.py"), str(folder)],
+        [sys.executable, "-P", str(SUPPORT / "play_recordings.py"), str(folder), *names],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(folder), str(SUPPORT))),
@@ -211,8 +211,9 @@ def test_what_a_mutation_changes_is_there(mutation: Mutation) -> None:
     ],
 )
 def test_a_changed_decision_is_caught(mutation: Mutation, tmp_path: Path) -> None:
-    caught = _caught(mutation, tmp_path)
-    assert caught if mutation.caught_by == ANY else f"{VERSION}/{mutation.caught_by}" in caught
+    # One replay says it. All of them are a minute of work for each mutation.
+    names = [] if mutation.caught_by == ANY else [f"{VERSION}/{mutation.caught_by}"]
+    assert _caught(mutation, tmp_path, *names)
 
 
 @pytest.mark.slow
@@ -224,14 +225,14 @@ def test_a_changed_order_behind_a_patch_marker_replays(tmp_path: Path) -> None:
     assert _caught(PATCHED, tmp_path) == {}
 
 
-def _caught(mutation: Mutation, folder: Path) -> dict[str, str]:
+def _caught(mutation: Mutation, folder: Path, *names: str) -> dict[str, str]:
     """The recordings that notice a mutation, with what they say."""
     _copied(folder)
     source = folder / mutation.file
     text = source.read_text()
     assert mutation.before in text, f"the mutation no longer applies to {mutation.file}"
     source.write_text(f"{text.replace(mutation.before, mutation.after)}\n{mutation.added}\n")
-    caught = _departed(folder)
+    caught = _departed(folder, *names)
     print("\n".join(f"{name}: {why}" for name, why in caught.items()))
     return caught
 
