@@ -91,9 +91,9 @@ FIFTY = [f"w{number}" for number in range(50)]
     ("budget", "most"),
     [
         pytest.param({"tokens": 0, "cost_usd": 0, "model_calls": 52}, 1, id="calls for one left"),
-        # A review reserves 1,024 tokens of output, 0.16 USD. What that leaves pays for a short one,
-        # which is cut, and asked for again.
-        pytest.param({"tokens": 0, "cost_usd": "0.18"}, 3, id="money for one left"),
+        # A review reserves 1,024 tokens of output, 0.16 USD, so one goes at a time, beside a short
+        # one. Each costs 0.0161 USD when it is settled, and what it held is there for the next.
+        pytest.param({"tokens": 0, "cost_usd": "0.18"}, 11, id="money for one at a time"),
     ],
 )
 async def test_r45_fifty_calls_at_once_never_pass_the_one_budget(
