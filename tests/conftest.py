@@ -41,8 +41,10 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before `-m` selects by the marks
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     """Of the tests that need a server or programs the quick suite runs one for each promise."""
     costly = [item for item in items if _is_costly(item)]
     brief = [item for item in costly if not any(map(item.get_closest_marker, SELDOM))]
@@ -57,6 +59,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Files stay whole, as several start one browser or model, unless a test says otherwise.
         if config.getoption("dist", "no") == "loadgroup" and not item.get_closest_marker(GROUP):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    yield  # to what shuffles them
+    # The longest begin first, else all but one worker would wait for the last of them.
+    items.sort(key=_limit_s, reverse=True)
+
+
+def _limit_s(item: pytest.Item) -> float:
+    """The seconds that a test has if it says that it is among the longest, else 0."""
+    limit = item.get_closest_marker("timeout")
+    return limit.args[0] if limit and limit.args and limit.args[0] > PATIENCE_S else 0
 
 
 def _is_costly(item: pytest.Item) -> bool:

@@ -196,7 +196,7 @@ def _run(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-P", "-m", "pytest", test, "-q", "-x", "-p", "no:cacheprovider"],
         cwd=folder,
         # Without its guard a run may never end, and its test then ends by its time limit.
-        env={**os.environ, "PYTHONPATH": str(folder), "PATIENCE_S": "240"},
+        env={**os.environ, "PYTHONPATH": str(folder), "PATIENCE_S": "120"},
         capture_output=True,
         text=True,
         check=False,
@@ -213,7 +213,14 @@ def test_what_is_taken_away_is_there(guard: Removed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
+@pytest.mark.parametrize(
+    "guard",
+    [
+        # Each takes minutes, and needs nothing of its neighbours.
+        pytest.param(guard, id=name, marks=pytest.mark.xdist_group(name))
+        for name, guard in GUARDS.items()
+    ],
+)
 def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
     _changed(tmp_path, guard.changes)
     played = _run(tmp_path, guard.caught_by)
