@@ -31,6 +31,7 @@ from perdure.domain.foundation.errors import (
     StoreAway,
     StoreError,
 )
+from perdure.domain.foundation.json_extraction import encodable
 from perdure.domain.foundation.retry_policies import FOR_EVER, own_limit
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.domain.run.hooks import HookFailed
@@ -180,7 +181,11 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
         pause_s: seconds until the next attempt; None if there is none.
         fits: whether another attempt fits the reservation; if not, the workflow must reserve anew.
     """
-    facts = failure.facts
+    # A provider may quote a text that ends in half a character. No failure can carry that: it would
+    # arrive without its type, and the server would make attempts of the call for ever.
+    texts = {name: encodable(text) for name, text in failure.facts if isinstance(text, str)}
+    facts = failure.facts.model_copy(update=texts)
+    failure = failure.model_copy(update={"facts": facts})
     pause = pause_s if facts.retryable else None
     if not fits:
         failure = failure.model_copy(update={"again_after_s": pause})

@@ -11,12 +11,14 @@ from typing import get_type_hints
 
 import pytest
 from temporalio.activity import ActivityCancellationDetails
+from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.testing import ActivityEnvironment
 
 import perdure.activities
 from perdure.activities.support.error_mapping import model_failure, translated
 from perdure.activities.support.heartbeat import to_the_end
+from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.foundation.retry_policies import STORE_PATIENCE
@@ -76,6 +78,25 @@ async def test_a_failure_of_a_provider_is_one_line_of_the_log(
     (record,) = caplog.records
     assert record.getMessage().startswith("model_authentication: The key was refused.")
     assert record.exc_info is None
+
+
+async def test_a_failure_that_quotes_half_a_character_arrives_with_its_facts() -> None:
+    """Without them the server would make attempts of a refused call for ever."""
+    facts = ModelFacts(
+        kind="bad_request", message="Refused: a \ud83d", provider_code="\ud83d", status=400
+    )
+    failure = ModelFailure(facts=facts, account=AttemptTotals())
+
+    async def step() -> ApplicationError:
+        return model_failure(failure, pause_s=None, fits=True)
+
+    error = await ActivityEnvironment().run(step)
+    sent = Failure()
+    await data_converter(None).encode_failure(error, sent)
+    read = await data_converter(None).decode_failure(sent)
+    assert isinstance(read, ApplicationError)
+    assert (read.type, read.non_retryable) == ("model_bad_request", True)
+    assert read.details[0]["facts"]["message"] == "Refused: a ?"
 
 
 @pytest.mark.parametrize(
