@@ -51,7 +51,7 @@ def spellings(secret: str) -> frozenset[str]:
     return frozenset(
         {
             bare,
-            quote(bare, safe=""),
+            quote(bare, safe="", errors="replace"),
             json.dumps(bare)[1:-1],
             base64.b64encode(bare.encode(errors="replace")).decode().rstrip("="),
         }

@@ -102,7 +102,7 @@ class Settings(SettingFields):
         settings._layers = found
         try:
             if cls.reads_variables:
-                settings._temporal = ClientConfigProfile.load()
+                settings._temporal = ClientConfigProfile.load(override_env_vars=_texts())
         except (RuntimeError, ValueError) as error:
             raise InvalidInput(
                 f"The Temporal profile cannot be read: {error}",
@@ -292,6 +292,20 @@ def unknown_variables() -> list[str]:
     """Variables that start with `PERDURE_` and are no setting: probably typing errors."""
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def _texts() -> dict[str, str]:
+    """The variables that are texts: the reader of Temporal's profile panics over any other.
+
+    Raises:
+        ValueError: one of Temporal's is none.
+    """
+    whole = {name: name + text for name, text in os.environ.items()}
+    odd = {name for name, text in whole.items() if text.encode(errors="ignore").decode() != text}
+    for name in odd:
+        if name.startswith("TEMPORAL_"):
+            raise ValueError(f"the variable {name} holds other bytes than UTF-8 text")
+    return {name: text for name, text in os.environ.items() if name not in odd}
 
 
 def _as_text(value: object) -> str:

@@ -84,6 +84,19 @@ def test_a_key_that_looks_like_a_path_is_masked_and_the_path_of_a_file_is_told(
     assert told(f"{key} of {file}") == f"{REDACTED} of {file}"
 
 
+def test_a_variable_that_is_no_text_hinders_nothing_and_stays_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shell of another encoding; as Python has such bytes, they are halves of characters."""
+    monkeypatch.setenv("OTHER_PASSWORD", "p\udce4ssw\udcf6rd1")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "temporal:7233")
+    assert Settings.load().temporal.address == "temporal:7233"
+    assert told("as p\udce4ssw\udcf6rd1") == f"as {REDACTED}"
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "\udce4")
+    with pytest.raises(InvalidInput, match="TEMPORAL_NAMESPACE holds other bytes than UTF-8"):
+        Settings.load()
+
+
 def test_servers_come_as_json_and_reach_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
     given = '{"box": {"url": "http://127.0.0.1:1/v1", "key_variable": "BOX", "tools": false}}'
     monkeypatch.setenv("PERDURE_PROVIDERS", given)
