@@ -27,7 +27,7 @@ from perdure.adapters.settings.files import HOUSES, REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
 from perdure.adapters.settings.secret_references import is_reference, secret_value, sendable
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import allowed, shown
+from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.ports import Endpoints
@@ -357,10 +357,15 @@ def _explain(
 def _told(detail: ErrorDetails, name: str, path: Path | None) -> str:
     """One problem, with the file that has it, or else the variable."""
     place = _variable(detail["loc"]) if path is None else f"{name} in {path}"
+    # The last of it stands for the name in a mapping that is itself wrong.
+    inner = [step for step in detail["loc"][1:] if step != "[key]"]
+    if inner:
+        place += f": {path_of('', inner)}"
     if detail["type"] == "extra_forbidden":
-        return f"{place}: there is no such setting"
-    hidden = name in SECRETS | REFERENCES
-    value = "what is not shown" if hidden else shown(detail["input"])
+        return f"{place}: there is no such {'field' if inner else 'setting'}"
+    if detail["type"] == "missing":
+        return f"{place}: found nothing; allowed: {allowed(detail)}"
+    value = "what is not shown" if name in SECRETS | REFERENCES else shown(detail["input"])
     return f"{place}: found {value}; allowed: {allowed(detail)}"
 
 

@@ -110,6 +110,12 @@ WRONG = {
     "no number": ("workers: many", 'workers in .*perdure.yaml: found "many"; allowed: a whole'),
     "no port": ("metrics_address: 127.0.0.1:70000", "allowed: HOST:PORT with a port of at most"),
     "out of bounds": ("api_port: 99999", "allowed: at most 65535"),
+    "in an entry": ("providers: {box: {url: x}}", "providers in .*perdure.yaml: box.url: found"),
+    "a typo in an entry": (
+        "providers: {box: {url: http://x, tool: true}}",
+        "box.tool: there is no such field",
+    ),
+    "an entry that lacks a field": ("providers: {box: {}}", "box.url: found nothing"),
     "a block": ("plugins: {a: 1}", "allowed: a list"),
     "no fields": ("- a", "holds no fields"),
     "no YAML": ("a: [", "line 1"),
