@@ -33,6 +33,8 @@ from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.ports import Endpoints
 
 EMBEDDED_GRACE_S = 10.0
+# What an entry of `providers` has about its key.
+KEYS = frozenset({"key", "key_variable"})
 
 
 class Settings(SettingFields):
@@ -365,8 +367,15 @@ def _told(detail: ErrorDetails, name: str, path: Path | None) -> str:
         return f"{place}: there is no such {'field' if inner else 'setting'}"
     if detail["type"] == "missing":
         return f"{place}: found nothing; allowed: {allowed(detail)}"
-    value = "what is not shown" if name in SECRETS | REFERENCES else shown(detail["input"])
+    value = "what is not shown" if _may_be_secret(detail, name) else shown(detail["input"])
     return f"{place}: found {value}; allowed: {allowed(detail)}"
+
+
+def _may_be_secret(detail: ErrorDetails, name: str) -> bool:
+    """Whether the wrong value may hold a secret, such as a key in the place of its reference."""
+    # What is wrong with an entry as a whole is told of all of it, with the key.
+    of_server = KEYS.intersection(detail["loc"]) or isinstance(detail["input"], Mapping)
+    return name in SECRETS | REFERENCES or (name == "providers" and bool(of_server))
 
 
 def _unreadable(error: SettingsError) -> str:

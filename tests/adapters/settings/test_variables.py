@@ -131,6 +131,25 @@ def test_wrong_servers_are_refused_with_their_place(
 
 
 @pytest.mark.parametrize(
+    "entry",
+    [
+        '{"url": "http://x", "key": "raw-4711"}',
+        '{"url": "http://x", "key_variable": "raw-4711"}',
+        '{"key": "raw-4711"}',
+        '{"url": "http://x", "key": "command:vault raw-4711", "key_variable": "BOX"}',
+    ],
+    ids=["in place of a reference", "in place of a name", "without a url", "of a program"],
+)
+def test_the_key_of_a_wrong_server_is_not_shown(
+    entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_PROVIDERS", f'{{"box": {entry}}}')
+    with pytest.raises(InvalidInput, match="PERDURE_PROVIDERS: box") as caught:
+        Settings.load()
+    assert "raw-4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "name",
     ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "PERDURE_MODEL_URL"],
 )
