@@ -8,9 +8,9 @@ settings reach, and no installation in the process should reveal the secrets of 
 import base64
 import json
 from collections.abc import Iterable
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
-from perdure.domain.foundation.redaction import redacted, redacted_data
+from perdure.domain.foundation.redaction import names_a_secret, redacted, redacted_data
 
 # Shorter values occur in ordinary words: removing them would damage texts, and reveal the value.
 LEAST_CHARACTERS = 8
@@ -59,9 +59,11 @@ def spellings(secret: str) -> frozenset[str]:
 
 
 def secrets_of_url(url: str) -> tuple[str, ...]:
-    """The password in a URL, if there is one."""
+    """The passwords in a URL: before its host, and among its options, where drivers take some."""
     try:
         parts = urlsplit(url)
+        options = parse_qsl(parts.query)
     except ValueError:
         return ()
-    return (parts.password,) if parts.password else ()
+    named = [text for name, text in options if names_a_secret(name) or "password" in name.lower()]
+    return (parts.password, *named) if parts.password else (*named,)

@@ -9,11 +9,13 @@ from typing import Literal, Union, get_args, get_origin
 import yaml
 from pydantic import SecretStr
 
+from perdure.adapters.logging.redacting import secrets_of_url
 from perdure.adapters.settings.fields import LIST
 from perdure.adapters.settings.files import (
     FILE,
     MAX_BYTES,
     NEVER,
+    OLD_KEYS,
     SettingsFile,
     misplaced,
     read_settings,
@@ -21,6 +23,7 @@ from perdure.adapters.settings.files import (
     trust,
 )
 from perdure.adapters.settings.layers import names_in, variables_of
+from perdure.adapters.settings.secret_references import is_reference
 from perdure.adapters.settings.variables import GivenSettings, Settings
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
 from perdure.domain.foundation.problems import did_you_mean
@@ -211,13 +214,16 @@ def _text(settings: Settings, name: str) -> str:
             return ""
         case SecretStr():
             return HIDDEN
+        case tuple() if name == OLD_KEYS:
+            # One may be the key itself, set by mistake.
+            return ", ".join(one if is_reference(one) else HIDDEN for one in map(str, value))
         case tuple():
             return ", ".join(str(one) for one in value)
         case dict():
             return ", ".join(str(one) for one in value)
         case bool():
             return "true" if value else "false"
-        case str() if "://" in value and "@" in value:
+        case str() if "://" in value and ("@" in value or secrets_of_url(value)):
             return HIDDEN
         case _:
             return str(value)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perdure.adapters.logging.redacting import secrets_of_url
 from perdure.adapters.settings.secret_references import WAYS, is_reference
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import nearest_name
@@ -28,6 +29,7 @@ HARMLESS = frozenset({"model", "log_level", "log_format", "idle_minutes", "inlin
 # Set by the supervisor for its services.
 NEVER = frozenset({"ready_file", "model_url"})
 REFERENCES = frozenset({"encryption_key", "notify_secret", "codec_token", "oidc_client_secret"})
+OLD_KEYS = "encryption_old_keys"
 SECRETS = frozenset(
     {
         "anthropic_api_key",
@@ -87,7 +89,10 @@ def misplaced(name: str, value: object) -> str:
         return f"{name}: a file holds no secret, only where it is: {WAYS}"
     if name == "providers" and _addresses_with_keys(value):
         return f"{name}: an address holds no key; say where it is as key_variable or key"
-    if name == "database_url" and ":" in str(value).partition("://")[2].rpartition("@")[0]:
+    if name == OLD_KEYS and not all(map(is_reference, _listed(value))):
+        return f"{name}: a file holds no secret, only where each is: {WAYS}"
+    has_password = ":" in str(value).partition("://")[2].rpartition("@")[0]
+    if name == "database_url" and (has_password or secrets_of_url(str(value))):
         return f"{name}: it holds a password; export {variable}, or name {WAYS}"
     return ""
 
@@ -141,6 +146,12 @@ def _unknown(data: Mapping[str, object], known: frozenset[str]) -> list[str]:
         hint = f"; did you mean {near}?" if near else ""
         found.append(f"{name}: neither a setting nor a field of a task{hint}")
     return found
+
+
+def _listed(value: object) -> list[str]:
+    """The texts of a list, or of words with commas between them, also in brackets."""
+    parts = value if isinstance(value, list) else str(value).strip(" []").split(",")
+    return [bare for part in parts if (bare := str(part).strip(" \"'"))]
 
 
 def _addresses_with_keys(value: object) -> bool:

@@ -128,7 +128,8 @@ class Settings(SettingFields):
         values = (getattr(self, name) for name in type(self).model_fields)
         # References are not secret; but a setting for a reference may hold the key by mistake.
         given = (value.get_secret_value() for value in values if isinstance(value, SecretStr))
-        yield from (text for text in given if not is_reference(text))
+        held = (*given, *self.encryption_old_keys)
+        yield from (text for text in held if not is_reference(text))
         urls = (
             self.database_url,
             self.anthropic_base_url,

@@ -8,9 +8,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.adapters.logging.redacting import told
 from perdure.adapters.settings.config_files import ConfigFiles, edited
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.foundation.redaction import REDACTED
 from perdure.local_services.apply_settings import brought, digests
 from perdure.local_services.state import HomeFiles
 
@@ -105,6 +107,11 @@ WRONG = {
     "a key": ("anthropic_api_key: sk-1", "export PERDURE_ANTHROPIC_API_KEY"),
     "a key of encryption": ("encryption_key: aGVsbG8=", "env:NAME, file:PATH or command:PROGRAM"),
     "a password": ("database_url: postgresql+psycopg://me:secret@host/db", "password"),
+    "a password among the options": (
+        "database_url: postgresql+psycopg://host/db?user=me&password=secret@",
+        "password",
+    ),
+    "an earlier key": ("encryption_old_keys: ['env:A', aGVsbG8=]", "env:NAME, file:PATH or"),
     "the home": ("home: /tmp/x", "PERDURE_HOME"),
     "what the supervisor sets": ("ready_file: /tmp/x", "by themselves"),
     "no number": ("workers: many", 'workers in .*perdure.yaml: found "many"; allowed: a whole'),
@@ -127,9 +134,9 @@ def test_a_wrong_file_is_refused_with_its_place(home: Path, text: str, said: str
     write(home, text)
     with pytest.raises(InvalidInput, match=said) as caught:
         loaded(home)
-    told = str(caught.value)
-    assert "perdure.yaml" in told
-    assert not any(secret in told for secret in ("sk-1", "aGVsbG8", "secret@"))
+    words = str(caught.value)
+    assert "perdure.yaml" in words
+    assert not any(secret in words for secret in ("sk-1", "aGVsbG8", "secret@"))
 
 
 def test_services_follow_the_file_of_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +183,17 @@ def test_each_setting_says_where_it_comes_from(
     assert found["api_port"].source == "default"
     assert found["anthropic_api_key"].source == "ANTHROPIC_API_KEY"
     assert "sk-nobody-sees" not in str(found)
+
+
+def test_a_secret_in_the_wrong_place_is_not_listed(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_ENCRYPTION_OLD_KEYS", "env:OLD,raw-key-4711")
+    monkeypatch.setenv("PERDURE_DATABASE_URL", "postgresql+psycopg://h/db?password=pass-4711")
+    found = {one.name: one.value for one in ConfigFiles(home, here).settings()}
+    assert found["encryption_old_keys"] == "env:OLD, (set, not shown)"
+    assert found["database_url"] == "(set, not shown)"
+    assert told("raw-key-4711 pass-4711") == f"{REDACTED} {REDACTED}"
 
 
 def test_setting_one_keeps_every_other_line(home: Path, here: Path) -> None:
@@ -227,6 +245,7 @@ REFUSED = {
     "no number": ("workers", "many", "whole number"),
     "a secret": ("anthropic_api_key", "sk-1", "export"),
     "a key in clear": ("encryption_key", "abc", "env:NAME"),
+    "an earlier key in clear": ("encryption_old_keys", '["env:A", "abc"]', "env:NAME"),
     "nothing": ("workers", "", "no value"),
     "one of a few": ("log_level", "loud", "one of debug, info"),
     "half a list": ("plugins", "[./a.py", "plugins cannot be read as a list: .* column 2"),
