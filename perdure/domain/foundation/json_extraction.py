@@ -147,6 +147,9 @@ LEFT_OUT = "[… nested too deeply …]"
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\n(?P<body>.*?)```", re.DOTALL)
 _BRACKET = re.compile(r"[\[{]")
 _CLOSING = {"{": "}", "[": "]"}
+# A whole text or the beginning of one, so that signs in it do not count; or a sign. A long reply
+# must not take seconds here, in which its worker sends no heartbeats.
+_MARKS = re.compile(r'"(?:[^"\\]+|\\.)*"?|[\[\]{},]', re.DOTALL)
 _DECODER = strict_decoder()
 # As floats, because Python's `int` refuses a text of more than 4,300 digits.
 _LENIENT = json.JSONDecoder(parse_int=float)  # says where an object ends that is not taken
@@ -294,8 +297,9 @@ def _object_at(text: str, start: int) -> tuple[Found | None, int]:
     # Before `ValueError`, of which it is one: not even the beginning of such an object is taken.
     except RefusedJson:
         raise
-    except (ValueError, RecursionError):
-        fields, ends = _unfinished(text, start)
+    except (ValueError, RecursionError) as error:
+        failed = error.pos if isinstance(error, json.JSONDecodeError) else len(text)
+        fields, ends = _unfinished(text, start, failed=failed)
         whole = len(text) if fields and not ends else start + 1
         cut = Found(fields, cut=True, start=start, end=whole) if fields else None
         return cut, whole
@@ -310,10 +314,16 @@ def _end_of(text: str, start: int) -> int:
         return len(text)  # cut off as well
 
 
-def _unfinished(text: str, start: int) -> tuple[dict[str, JsonValue], bool]:
-    """What is whole of an object that cannot be read, and whether its brackets close at all."""
-    places, ends = _places(text, start)
-    for end, closers in reversed(places[-MOST_CUTS:]):
+def _unfinished(text: str, start: int, *, failed: int) -> tuple[dict[str, JsonValue], bool]:
+    """What is whole of an object that cannot be read, and whether its brackets close at all.
+
+    Args:
+        text: that holds it.
+        start: of its brace.
+        failed: where the reading failed.
+    """
+    places, ends = _places(text, start, failed=failed)
+    for end, closers in reversed(places):
         try:
             fields = read_json(f"{text[start:end]}{closers}")
         except RefusedJson:
@@ -349,30 +359,29 @@ def with_named_numbers(value: JsonValue) -> JsonValue:
             return value
 
 
-def _places(text: str, start: int) -> tuple[list[tuple[int, str]], bool]:
+def _places(text: str, start: int, *, failed: int) -> tuple[list[tuple[int, str]], bool]:
     """Where the object may be closed, each with the brackets that close it; whether it ends.
 
     A place lies before a comma or after a bracket, so that nothing half written is kept: half an
-    instruction is another instruction.
+    instruction is another instruction. What goes on behind `failed` fails there again, so of the
+    last places those before it are given.
     """
-    places: list[tuple[int, str]] = []
+    places: list[tuple[int, int, str]] = []
     stack: list[str] = []
-    inside, escaped = False, False
-    for index in range(start, len(text)):
-        sign = text[index]
-        if inside:
-            inside = escaped or sign != '"'
-            escaped = not escaped and sign == "\\"
+    count = 0
+    for mark in _MARKS.finditer(text, start):
+        sign = mark[0]
+        if sign[0] == '"':
             continue
-        if sign == '"':
-            inside = True
-        elif sign in _CLOSING:
+        if sign in _CLOSING:
             stack.append(_CLOSING[sign])
         elif sign in "}]":
             stack.pop()
-        if sign in "{[}],":
-            at = index if sign == "," else index + 1
-            places.append((at, "".join(reversed(stack))))
+        at = mark.start() if sign == "," else mark.end()
+        count += 1
+        if at <= failed:
+            places.append((count, at, "".join(reversed(stack))))
         if not stack or len(stack) > DEEPEST:
-            return places, not stack
-    return places, False
+            break
+    last = [(at, closers) for number, at, closers in places if number > count - MOST_CUTS]
+    return last, not stack

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.evaluation.judge_reply import _parse
+from perdure.domain.foundation import json_extraction
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.json_extraction import (
     MOST_LEVELS,
@@ -122,3 +123,20 @@ def test_plans_learnings_scores_and_parameters_are_read_strictly() -> None:
     assert isinstance(scores, BadScores) and "given twice" in scores.problem
     with pytest.raises(InvalidInput, match="given twice"):
         parameters_of('{"topic": "a", "topic": "b"}')
+
+
+def test_a_long_reply_is_read_on_from_nowhere_behind_its_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each try reads all of it again: its worker would send no heartbeat for many seconds."""
+    tries: list[str] = []
+
+    def counted(text: str) -> JsonValue:
+        tries.append(text)
+        return read_json(text)
+
+    monkeypatch.setattr(json_extraction, "read_json", counted)
+    text = json.dumps({"items": [{"id": number} for number in range(400)]})
+    found = objects_in(text.replace('"id": 200', '"id" 200'))
+    assert [one.fields for one in found[:2]] == [{"id": 0}, {"id": 1}]
+    assert tries == []
