@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from perdure.adapters.settings.addresses import HIGHEST_PORT, Url
 from perdure.adapters.settings.layers import names_in, plugin_place
 from perdure.adapters.settings.providers import CallRate, CompatibleServer, ModelPattern, ServerName
+from perdure.adapters.settings.working_folder import expanded, working_folder
 from perdure.domain.foundation.names import TASK_QUEUE
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,
@@ -344,7 +345,7 @@ class SettingFields(BaseSettings):
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
-        return home.expanduser().absolute()
+        return expanded(home).absolute()
 
     @field_validator(
         "plugins",
@@ -394,4 +395,4 @@ class SettingFields(BaseSettings):
     @classmethod
     def _from_here(cls, plugins: Names) -> Names:
         """Files by their absolute path, because services start in another folder."""
-        return tuple(dict.fromkeys(plugin_place(name, Path.cwd()) for name in plugins))
+        return tuple(dict.fromkeys(plugin_place(name, working_folder()) for name in plugins))

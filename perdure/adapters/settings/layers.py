@@ -9,6 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 from perdure.adapters.settings.files import FILE, HOUSES, SettingsFile, is_trusted, read_settings
 from perdure.adapters.settings.secret_references import FILE as FILE_REFERENCE
+from perdure.adapters.settings.working_folder import expanded
 from perdure.domain.foundation.errors import InvalidInput
 
 PLUGINS = "plugins"
@@ -81,7 +82,7 @@ def plugin_place(name: str, folder: Path) -> str:
     A relative path would mean another file to services, which start in another folder.
     """
     if is_plugin_file(name):
-        return str((folder / Path(name).expanduser()).absolute())
+        return str((folder / expanded(name)).absolute())
     if not name.isidentifier() or find_spec(name) is not None:
         return name
     beside = (folder / f"{name}.py", folder / name / "__init__.py")
@@ -169,4 +170,4 @@ def _referring(value: object, folder: Path) -> object:
 
 
 def _path(text: str, folder: Path) -> str:
-    return str(folder / Path(text).expanduser())
+    return str(folder / expanded(text))

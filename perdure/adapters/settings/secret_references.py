@@ -124,6 +124,8 @@ def _of_file(place: str) -> str:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise _Nothing(f"it cannot be read ({error.strerror})") from None
+    except RuntimeError:
+        raise _Nothing("nobody knows the user behind `~`") from None
     return _text(data)
 
 

@@ -26,6 +26,7 @@ from perdure.adapters.settings.fields import DEFAULT_HOME, LIST, PREFIX, Setting
 from perdure.adapters.settings.files import HOUSES, REFERENCES, SECRETS
 from perdure.adapters.settings.layers import Layers, layers, names_in, variables_of
 from perdure.adapters.settings.secret_references import is_reference, secret_value, sendable
+from perdure.adapters.settings.working_folder import expanded
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import allowed, path_of, shown
 from perdure.domain.foundation.redaction import names_a_secret
@@ -326,7 +327,7 @@ def _as_text(value: object) -> str:
 def _home(overrides: Mapping[str, object]) -> Path:
     """The home folder; no file can set it, because its own file is read first."""
     named = overrides.get("home") or os.environ.get(f"{PREFIX}HOME") or DEFAULT_HOME
-    return Path(str(named)).expanduser().absolute()
+    return expanded(str(named)).absolute()
 
 
 def _listed(value: object) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The current folder of the process, which somebody may have deleted."""
+"""The current folder of the process and the home folders of users, which may not be there."""
 
 from pathlib import Path
 
@@ -17,4 +17,19 @@ def working_folder() -> Path:
         raise InvalidInput(
             f"The current folder cannot be used: {error.strerror or error}.",
             cure="Change into a folder that exists.",
+        ) from None
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the folder of a user in place of `~` or `~NAME` at its beginning.
+
+    Raises:
+        InvalidInput: there is no such user, or nobody knows where the folder is.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInput(
+            f"Nobody knows which folder the beginning of the path {str(path)!r} means.",
+            cure="Write the whole path, or correct the name of the user behind `~`.",
         ) from None

@@ -59,6 +59,7 @@ def test_each_way_leads_to_the_secret(tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.param(SECRET, "holds no reference", id="no reference"),
         pytest.param("env:NOT_SET", "env:NOT_SET, but that variable is not set", id="no variable"),
         pytest.param("file:/no/such", r"file:/no/such, but it cannot be read \(No", id="no file"),
+        pytest.param("file:~no-such-user/key", "nobody knows the user", id="no user"),
         pytest.param("file:/", "cannot be read", id="a folder"),
         pytest.param("file:/dev/null", "but it is empty", id="an empty file"),
         pytest.param("file:/dev/zero", f"more than {MOST_BYTES} bytes", id="an endless file"),

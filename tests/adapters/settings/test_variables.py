@@ -53,6 +53,25 @@ def test_an_empty_place_is_refused_and_means_no_other(
         Settings.load()
 
 
+@pytest.mark.parametrize("name", ["PERDURE_HOME", "PERDURE_PLUGINS"])
+def test_a_path_of_no_user_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "~no-such-user/x.py")
+    with pytest.raises(InvalidInput, match=r"the path '~no-such-user/x\.py'"):
+        Settings.load()
+
+
+def test_a_plugin_in_a_folder_that_is_gone_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setenv("PERDURE_PLUGINS", "x.py")
+    with pytest.raises(InvalidInput, match="current folder cannot be used"):
+        Settings.load()
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "PERDURE_ANTHROPIC_API_KEY"])
 def test_the_key_is_read_and_masked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "sk-secret")
