@@ -64,7 +64,8 @@ def layers(home: Path, folder: Path | None, known: frozenset[str]) -> Layers:
         InvalidInput: a file is wrong, or the folder's sets something that needs trust and has none.
     """
     below = read_settings(home / FILE, known)
-    if folder is None or folder.absolute() == home:
+    # By where they really are: a home behind a link is no folder of somebody else.
+    if folder is None or os.path.realpath(folder) == os.path.realpath(home):
         return Layers(home=below)
     here = read_settings(folder.absolute() / FILE, known)
     if here is not None and here.guarded and not is_trusted(home, here):

@@ -185,6 +185,12 @@ def test_each_setting_says_where_it_comes_from(
     assert "sk-nobody-sees" not in str(found)
 
 
+def test_a_home_behind_a_link_needs_no_trust(home: Path, tmp_path: Path) -> None:
+    write(home, "allow_commands: pytest")
+    (tmp_path / "link").symlink_to(home)
+    assert loaded(tmp_path / "link", home).allow_commands == ("pytest",)
+
+
 def test_a_secret_in_the_wrong_place_is_not_listed(
     home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
