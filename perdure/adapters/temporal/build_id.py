@@ -27,6 +27,7 @@ def workflow_digest() -> str:
         if not folders:
             raise FileNotFoundError(f"the sources of {package} are not on this disk")
         (folder,) = (Path(one) for one in folders)
+        # File systems list in orders of their own, and every worker must get the same id.
         for path in sorted(folder.rglob("*.py")):
             digest.update(f"{package}/{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(path.read_bytes() + b"\0")

@@ -158,6 +158,7 @@ async def connected(
             if not told:
                 _log.warning("temporal_awaited", why=failure.message, patience_s=patience)
             told = True
+        # Not all at one moment: the workers of a fleet lose their server together.
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE_S)
 

@@ -89,6 +89,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         # An activity outside of runs, such as the question whether a worker is ready.
         if not context.workflow_id:
             return self
+        # A copy: one codec serves the payloads of many workflows at the same time.
         bound = copy(self)
         bound._place = _Place(context.namespace, context.workflow_id)
         return bound
@@ -110,6 +111,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         """Encrypt a payload, for a workflow alone if `place` (see `place_of`) names one."""
         if _is_sealed(payload):
             return payload
+        # Random, as processes share the key and no counter: a nonce used twice would break GCM.
         key, nonce = self._current, os.urandom(NONCE_BYTES)
         metadata = {"encoding": ENCODING, KEY_ID: key.id.encode()}
         if place is not None:
@@ -132,6 +134,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
             nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
             content = key.cipher.decrypt(nonce, sealed, _associated(key, payload.metadata))
             return Payload.FromString(content)
+        # A nonce of which a part is missing is a `ValueError`.
         except (InvalidTag, ValueError, DecodeError) as error:
             raise StoreError(
                 f"A value in Temporal that names the key {name} cannot be decrypted:"
@@ -171,6 +174,7 @@ def place_of(payload: Payload) -> str | None:
 
 def _associated(key: _Key, metadata: Mapping[str, bytes]) -> bytes:
     """The associated data of the cipher: the key, and the workflow if there is one."""
+    # Whoever can write to the server could name another workflow, but not make the cipher agree.
     place = metadata.get(BOUND_TO)
     return key.id.encode() if place is None else key.id.encode() + b"\n" + place
 

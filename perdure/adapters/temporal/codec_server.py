@@ -109,6 +109,7 @@ class CodecServer:
         convert = self._verbs.get(verb)
         if request.method != "POST" or convert is None:
             raise Refusal(HTTPStatus.NOT_FOUND, "Use POST /encode or POST /decode.")
+        # Before the body: nobody without the token makes this process read 16 MiB.
         self._check_token(request, path)
         self._check_namespace(request)
         body = await connection.body(request, at_most=BODY_BYTES)
@@ -129,6 +130,7 @@ class CodecServer:
     def _check_token(self, request: Request, path: Sequence[str]) -> None:
         kind, _, bearer = (request.header("authorization") or "").partition(" ")
         given = [bearer.strip() if kind.lower() == "bearer" else "", *path[:1]]
+        # In constant time: else how long a refusal takes would tell how much of it was right.
         if not any(hmac.compare_digest(one.encode(), self._token) for one in given):
             _log.warning("codec_refused", why="no usable token")
             raise Refusal(
@@ -176,6 +178,7 @@ class _Opened:
         """Count payloads; the first after a minute without a line is logged at once."""
         asker = (verb, origin or "a program")
         self._places.setdefault(asker, Counter()).update(places)
+        # This clock may begin near 0 with the machine: 0 would hold back a first line then.
         if time.monotonic() - self._since.get(asker, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:
             self._log_of(asker)
 
@@ -198,6 +201,7 @@ class _Opened:
 
 
 def _cors(origin: str | None) -> dict[str, str]:
+    # A cache must not hand the answer for one origin to a page of another.
     if origin is None:
         return {"vary": "origin"}
     return {

@@ -355,6 +355,7 @@ def _expiry(key: str) -> datetime | None:
     if len(parts) != 3:
         return None
     try:
+        # Such tokens leave out the padding, without which Python decodes nothing.
         told = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         return datetime.fromtimestamp(float(told["exp"]), UTC)
     except (ValueError, KeyError, TypeError, OverflowError):

@@ -55,6 +55,7 @@ EXTERNAL_THRESHOLD_BYTES = 256 * 1024
 # JavaScript sends one for an emoji that `slice` has cut.
 HALF = "it holds half a character (a lone surrogate), as a text has whose end cuts an emoji in two"
 TOO_DEEP = "it is nested too deep"
+# Stands in the histories of runs: under another name, no stored payload would be found.
 ADDRESS = "address"
 SECONDS = "seconds"
 

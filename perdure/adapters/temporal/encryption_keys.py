@@ -55,6 +55,7 @@ def _token_of(home: Path) -> str:
     path = home / CODEC_TOKEN
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Several processes may start at once, and all must hold the same one.
         found = written_once(path, f"{secrets.token_urlsafe(32)}\n").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(

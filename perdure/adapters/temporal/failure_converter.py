@@ -15,6 +15,7 @@ from perdure.adapters.logging.redacting import told
 
 # Safely below the server's limit of 4 KiB.
 KEPT_BYTES = 3_500
+# Cut to these, one failure and two causes stay below that limit together.
 MESSAGE_BYTES = 2_000
 STACK_BYTES = 500
 CAUSES_KEPT = 2
@@ -114,6 +115,7 @@ def _printable(exception: BaseException) -> BaseException:
 
 
 def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
+    # In the form of the SDK, whose other clients decode it with their own converter.
     words = {"message": failure.message, "stack_trace": failure.stack_trace}
     failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([words])[0])
     failure.message, failure.stack_trace = ENCODED, ""

@@ -116,6 +116,7 @@ def _storage(converter: DataConverter, blobs: BlobStore) -> ExternalStorage:
     ours = BlobDriver(blobs, codec if isinstance(codec, EncryptionCodec) else None)
     theirs: Sequence[StorageDriver] = () if given is None else given.drivers
     return ExternalStorage(
+        # The SDK refuses two drivers of one name; a client may have ours already.
         drivers=[ours, *(one for one in theirs if one.name() != ours.name())],
         driver_selector=lambda _context, _payload: ours,
         payload_size_threshold=EXTERNAL_THRESHOLD_BYTES,
@@ -160,6 +161,7 @@ class Beside(PayloadConverter, WithSerializationContext):
         marked = any(why_unreadable(payload) is not None for payload in payloads)
         if not marked and not any(_names_ours(hint) for hint in type_hints or ()):
             return self._other.from_payloads(payloads, type_hints)
+        # The SDK gives none where their number is not that of the values.
         hints: list[type | None] = [*(type_hints or ()), *([None] * len(payloads))]
         return [
             self._task(payload) if hint is TaskInput else self._value(payload, hint)

@@ -38,6 +38,7 @@ class _Looked:
     Timers, and not a task: who uses a client does not know of it, and could not end one.
     """
 
+    # A strong one would keep a client for ever that nobody uses any more.
     client: "weakref.ref[Client]"
     reference: str
     loop: asyncio.AbstractEventLoop
@@ -75,4 +76,5 @@ def _state(path: Path) -> tuple[int, int, int] | None:
         found = os.stat(path)
     except OSError:
         return None
+    # Kubernetes swaps a link to a new folder: the new file may be as long and as old as the former.
     return found.st_ino, found.st_mtime_ns, found.st_size
