@@ -24,6 +24,7 @@ async def lay_out(source: Path, target: Path) -> None:
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target: a rename works within one file system only.
     with tempfile.TemporaryDirectory(prefix=".example-", dir=target.parent) as draft:
         made = Path(draft) / target.name
         await asyncio.to_thread(shutil.copytree, source, made)

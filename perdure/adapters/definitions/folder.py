@@ -241,6 +241,7 @@ class LoopFolder:
         self, beneath: RootedDirectory, name: str, path: str
     ) -> StoredDefinition | tuple[Problem, ...]:
         try:
+            # Some editors of Windows write a mark at the beginning, which is no part of the text.
             text = beneath.read((LOOPS, name), cap=MAX_BYTES).decode("utf-8-sig")
             fields = parse(text, named=name)
         except UnicodeDecodeError:

@@ -76,6 +76,7 @@ def _uncaught(
 
 
 def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+    # As Python does by itself: to end a thread with `SystemExit` is no failure.
     if found.exc_value is not None and not isinstance(found.exc_value, SystemExit):
         name = found.thread.name if found.thread is not None else ""
         told = (found.exc_type, found.exc_value, found.exc_traceback)

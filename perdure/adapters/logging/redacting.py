@@ -25,6 +25,7 @@ def keep_secret(values: Iterable[str | None]) -> None:
     found = {spelling for value in values if value for spelling in spellings(value)}
     if found <= _known:
         return
+    # It only grows: a secret that was replaced may still stand in an answer on its way.
     _known |= found
     # So that a secret that contains another one is removed completely.
     _longest_first = tuple(sorted(_known, key=len, reverse=True))
@@ -53,6 +54,7 @@ def spellings(secret: str) -> frozenset[str]:
             bare,
             quote(bare, safe="", errors="replace"),
             json.dumps(bare)[1:-1],
+            # Without the padding, which is not there where the encoded text goes on.
             base64.b64encode(bare.encode(errors="replace")).decode().rstrip("="),
         }
     )

@@ -59,6 +59,7 @@ class _OnceForAll(logging.Filter):
         self._written = {
             line: at for line, at in self._written.items() if record.created - at < REPEATED_S
         }
+        # The first time counts: else a line that keeps coming would never be written again.
         self._written.setdefault(text, record.created)
         return before is None or record.created - before >= REPEATED_S
 

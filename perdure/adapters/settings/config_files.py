@@ -162,6 +162,7 @@ def _end(node: yaml.Node) -> int:
         return _end(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style and node.value:
         return _end(node.value[-1])
+    # A value of nothing ends where it begins.
     return max(node.end_mark.index - 1, node.start_mark.index)
 
 

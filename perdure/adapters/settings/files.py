@@ -111,6 +111,7 @@ def trust(home: Path, found: SettingsFile) -> None:
 
 def replace_file(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file aside and rename it, so that no reader sees half of it."""
+    # Of this process alone: two that write at once must not share a draft.
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     # In UTF-8, as it is read: a locale may have another encoding.

@@ -116,6 +116,7 @@ def _require_python(plugin: Path, file: Path) -> None:
     try:
         with catch_warnings():
             simplefilter("ignore")  # the worker says them, once
+            # `dont_inherit`: a `from __future__` of this module must not change how it is read.
             compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except OSError:
         return  # the services may run as another user; the worker says what it cannot read

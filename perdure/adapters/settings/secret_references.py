@@ -160,6 +160,7 @@ def _output(argv: list[str]) -> bytes:
     try:
         process = subprocess.Popen(
             argv,
+            # It must not wait at a terminal, or eat what the command is given.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -175,6 +176,7 @@ def _output(argv: list[str]) -> bytes:
         except subprocess.TimeoutExpired:
             raise _Nothing(f"it took longer than {COMMAND_TIMEOUT_S:g} s") from None
         finally:
+            # Also where it ended well: what it left in the background ends with it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     if code:
@@ -189,6 +191,7 @@ def _read(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
     assert process.stderr is not None
     late = time.monotonic() + COMMAND_TIMEOUT_S
     out, err = b"", b""
+    # Both at once: a program whose one pipe is full waits until somebody reads that.
     with selectors.DefaultSelector() as streams:
         for stream in (process.stdout, process.stderr):
             streams.register(stream, selectors.EVENT_READ)

@@ -93,6 +93,7 @@ class Settings(SettingFields):
         given = below | dict(overrides) | ({"plugins": plugins} if plugins else {})
         try:
             settings = cls(**given)  # pyright: ignore[reportArgumentType]  (validated by pydantic)
+        # `from None` below: the library's error repeats values, and one may be a secret.
         except ValidationError as error:
             raise InvalidInput(
                 _explain(error, found, overrides, set_outside=cls._set_outside),
