@@ -120,6 +120,7 @@ class Check:
     async def _changes(self, step: CheckRequest, previous: str | None, text: str) -> Changes | None:
         if previous is None:
             return None
+        # A long output takes seconds, in which the worker would send no heartbeats.
         changes = await asyncio.to_thread(changes_between, previous, text)
         touched = touched_dimensions(step.evidence, previous, changes.before)
         return changes.model_copy(update={"touched": touched})

@@ -75,6 +75,7 @@ class Reconcile:
     async def reconcile(self, step: ReconcileRequest) -> AttemptTotals:
         """Mark the activity's open attempts as lost, and add up all of them."""
         execution = activity.info().workflow_run_id
+        # The key that `call_context` gives the attempts of that activity.
         return await self._journal.reconcile(f"{execution}/{step.activity_id}")
 
 
@@ -150,6 +151,7 @@ class Finish:
                 update={
                     "lifecycle": step.lifecycle,
                     "outcome": step.outcome,
+                    # Not the clock: a repeat must write the same.
                     "ended_at": datetime.fromisoformat(step.ended_at),
                     "result": step.result,
                     "status": step.status,

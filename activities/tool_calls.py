@@ -154,6 +154,8 @@ class CallTool:
     @translated
     async def call_tool(self, step: ToolCallRequest) -> ToolCallReport:
         """Run the tool call; a failing tool is a result for the model, not an error."""
+        # First: the server makes another attempt of a step that was paused or reset there, whatever
+        # the policy of a call that may run once says.
         refuse_again()
         watch = Stopwatch()
         envelope, grant = await self.calls.find(step)

@@ -36,6 +36,7 @@ class Stopwatch:
 
 R = TypeVar("R")
 
+# Several: one that the network loses must not make a worker look dead.
 BEATS_PER_TIMEOUT = 4
 
 

@@ -155,6 +155,7 @@ class LiveTextWriter:
     async def _show(self, behind: list[LiveText]) -> None:
         try:
             await self._texts.show([one.row() for one in behind])
+        # Also a cancellation: nobody knows then what was written.
         except BaseException:
             for one in behind:
                 one.failed()

@@ -71,6 +71,7 @@ def request_hash(step: ModelCallRequest) -> str:
     the same hash for the same request.
     """
     content = step.model_dump(mode="json", exclude=NOT_ASKED, exclude_defaults=True)
+    # The hash stays in the journal, and each version must make the same one for the same request.
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -42,6 +42,7 @@ def slim(value: M) -> M:
     Pydantic keeps such a set in each value. It is the larger part of a value that a loop keeps for
     long, as many of the same kind, and says nothing of those that were built whole.
     """
+    # A frozen model refuses an ordinary assignment.
     object.__setattr__(value, "__pydantic_fields_set__", _fields(type(value)))
     return value
 

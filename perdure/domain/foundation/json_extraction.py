@@ -138,6 +138,7 @@ def strict_decoder() -> json.JSONDecoder:
     )
 
 
+# Bounds of the work on one text: a model may write anything, and its worker has other steps.
 MOST_CHARACTERS = 400_000
 MOST_STARTS = 40
 MOST_CUTS = 200

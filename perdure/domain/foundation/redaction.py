@@ -72,6 +72,7 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
         text: any.
         values: what must not be told in any case, however they are spelled.
     """
+    # Before the shapes: one of them may take a part of such a value, and leave the rest to read.
     for value in values:
         text = text.replace(value, REDACTED)
     # The text in small letters, as the words of a shape are looked for.

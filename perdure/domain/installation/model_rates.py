@@ -24,6 +24,7 @@ def no_queues(_models: Sequence[str]) -> dict[str, str]:
 
 def pattern_of(model: str, rates: ModelRates) -> str | None:
     """The pattern whose rate a model is called at: its own name, else the longest that fits."""
+    # Not `fnmatch`, which ignores case on some systems: all must choose the same queue.
     fitting = [pattern for pattern in rates if fnmatchcase(model, pattern)]
     return max(fitting, key=lambda one: (one == model, len(one), one), default=None)
 
