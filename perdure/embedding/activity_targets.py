@@ -1,12 +1,14 @@
 """Activities of the user's own workers: their type, their queue, and their options."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
+from temporalio.api.common.v1 import RetryPolicy as SentPolicy
 from temporalio.common import RetryPolicy
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import shown
 from perdure.domain.tools.definitions import ActivityTarget
 
 DEFINITION = "__temporal_activity_definition"
@@ -32,6 +34,7 @@ def activity_target(
     *,
     instead: str,
     task_queue: str | None,
+    start_to_close_timeout: timedelta,
     schedule_to_close_timeout: timedelta | None,
     heartbeat_timeout: timedelta | None,
     retry_policy: RetryPolicy,
@@ -42,13 +45,14 @@ def activity_target(
         function: a function or method with `@activity.defn`.
         instead: the decorator for plain functions, such as `perdure.tool`, for the error message.
         task_queue: the queue; None is the queue of the worker that has the activity.
+        start_to_close_timeout: the time for one attempt; the tool or check keeps it.
         schedule_to_close_timeout: the time for all attempts and the wait for a worker; None for no
             limit.
         heartbeat_timeout: the time after which a silent attempt counts as lost.
         retry_policy: how often it is tried.
 
     Raises:
-        InvalidInput: it is no activity with a name.
+        InvalidInput: it is no activity with a name, or the server would refuse an option.
     """
     kind = activity_type(function)
     if kind is None:
@@ -56,6 +60,12 @@ def activity_target(
             f"{getattr(function, '__qualname__', function)} is no activity with a name.",
             cure=f"Decorate it with @activity.defn, or use {instead} for a plain function.",
         )
+    times = {
+        "start_to_close_timeout": start_to_close_timeout,
+        "schedule_to_close_timeout": schedule_to_close_timeout,
+        "heartbeat_timeout": heartbeat_timeout,
+    }
+    _require_options(kind, times, retry_policy)
     return ActivityTarget(
         type=kind,
         queue=task_queue or "",
@@ -67,6 +77,27 @@ def activity_target(
         longest_pause_s=_seconds(retry_policy.maximum_interval),
         never_retried=tuple(retry_policy.non_retryable_error_types or ()),
     )
+
+
+def _require_options(
+    kind: str, times: Mapping[str, timedelta | None], retry_policy: RetryPolicy
+) -> None:
+    # Here, since a loop that schedules such an activity fails its workflow task for ever.
+    for name, time in times.items():
+        # To the server 0 is no limit, and it wants one of each attempt.
+        least = timedelta.resolution if name == "start_to_close_timeout" else timedelta(0)
+        if time is not None and time < least:
+            raise InvalidInput(
+                f"The activity {kind} has {name}={shown(time)}; allowed: more than 0.",
+                cure=f"Give {name} as a timedelta, or leave it out.",
+            )
+    try:
+        retry_policy.apply_to_proto(SentPolicy())
+    except ValueError as error:
+        raise InvalidInput(
+            f"The activity {kind} has {retry_policy}, which Temporal refuses: {error}.",
+            cure="Correct its retry_policy, or leave it out.",
+        ) from error
 
 
 def placed_target(

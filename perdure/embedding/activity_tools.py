@@ -58,12 +58,14 @@ def activity_tool(
         retry_policy: by default it runs once, and a model learns that it failed.
 
     Raises:
-        InvalidInput: it is no activity, a parameter has no annotation, or the name is malformed.
+        InvalidInput: it is no activity, a parameter has no annotation, the name is malformed, or
+            Temporal would refuse an option.
     """
     target = activity_target(
         function,
         instead="perdure.tool",
         task_queue=task_queue,
+        start_to_close_timeout=start_to_close_timeout,
         schedule_to_close_timeout=schedule_to_close_timeout,
         heartbeat_timeout=heartbeat_timeout,
         retry_policy=retry_policy,
@@ -123,12 +125,14 @@ def activity_check(
         retry_policy: by default it runs once.
 
     Raises:
-        InvalidInput: it is no activity, a parameter has no annotation, or the name is malformed.
+        InvalidInput: it is no activity, a parameter has no annotation, the name is malformed, or
+            Temporal would refuse an option.
     """
     target = activity_target(
         function,
         instead="perdure.check",
         task_queue=task_queue,
+        start_to_close_timeout=start_to_close_timeout,
         schedule_to_close_timeout=schedule_to_close_timeout,
         heartbeat_timeout=heartbeat_timeout,
         retry_policy=retry_policy,

@@ -34,7 +34,7 @@ from perdure.domain.tools.definitions import (
 from perdure.embedding.activity_targets import activity_type
 from perdure.embedding.activity_tools import placed_tool
 from perdure.extending.tool_decorator import Tool, ToolContext
-from perdure.temporal import PerdurePlugin, activity_tool
+from perdure.temporal import PerdurePlugin, activity_check, activity_tool
 
 QUEUE = "theirs"
 
@@ -340,3 +340,27 @@ def test_it_is_placed_on_the_queue_of_the_worker_that_has_it() -> None:
     assert target.queue == QUEUE
     with pytest.raises(InvalidInput, match="No worker has the activity 'charge'"):
         placed_tool(made, [("other", frozenset({"send"}))])
+
+
+SHORT_LAST = RetryPolicy(
+    maximum_attempts=3,
+    initial_interval=timedelta(seconds=10),
+    maximum_interval=timedelta(seconds=5),
+)
+
+
+@pytest.mark.parametrize("make", [activity_tool, activity_check])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"start_to_close_timeout": timedelta(0)}, "start_to_close_timeout=0:00:00"),
+        ({"heartbeat_timeout": timedelta(seconds=-1)}, "charge has heartbeat_timeout=-1 day"),
+        ({"schedule_to_close_timeout": timedelta(days=-1)}, "schedule_to_close_timeout=-1 day"),
+        ({"retry_policy": SHORT_LAST}, "Maximum interval cannot be less"),
+    ],
+    ids=["one attempt", "a heartbeat", "all attempts", "a retry policy"],
+)
+def test_options_that_a_loop_could_never_schedule_are_refused(make, options, words: str) -> None:
+    """In a loop, each of them fails the workflow task for ever."""
+    with pytest.raises(InvalidInput, match=words):
+        make(Shop().charge, **options)
