@@ -13,6 +13,8 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.plain_text import lines_of
 from perdure.domain.foundation.problems import repeated, shown
 from perdure.strict_yaml import parse
+from perdure.submission.file_references import References
+from perdure.submission.layers import Layer
 from perdure.submission.plain_values import unsound
 from perdure.text_files import read_text
 
@@ -59,7 +61,8 @@ def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> li
     """The inputs, each with its name; `after` are the existing ones.
 
     Raises:
-        InvalidInput: there is none, one has no fields, or their fields differ.
+        InvalidInput: there is none, one has no fields, their fields differ, or a worker would
+            refuse what one holds.
     """
     if not given:
         raise InvalidInput("inputs: there is none.", cure=FORMS)
@@ -83,6 +86,7 @@ def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> li
         known.add(entry.name)
         first = first or entry
         _must_match(entry, first, number)
+        _must_open(entry, number)
         entries.append(entry)
     return entries
 
@@ -111,7 +115,7 @@ def _from_fields(item: Fields, number: int) -> Entry:
     name = item.get("id")
     return Entry(
         name=str(number) if name in (None, "") else str(name)[:100],
-        goal=goal or None,
+        goal=goal if goal and goal.strip() else None,
         context={key: value for key, value in item.items() if key not in OWN},
         fields=fields,
         expected=item.get("expected"),
@@ -133,6 +137,19 @@ def _must_match(entry: Entry, first: Entry, number: int) -> None:
         raise InvalidInput(
             f"inputs[{number}] {has}, unlike the first input.",
             cure="Give each of them a goal, or none.",
+        )
+
+
+def _must_open(entry: Entry, number: int) -> None:
+    """Refuse an input that names a file, or holds an image or PDF that cannot be used."""
+    references = References()
+    # Without a folder, as a worker has it that opens the trial: a refusal there would score 0.
+    references.resolved(Layer(name="the input", fields={"context": entry.named_inputs}))
+    for problem in references.problems:
+        path = problem.path.replace("context", f"inputs[{number}]", 1)
+        raise InvalidInput(
+            f"{problem.model_copy(update={'path': path})}",
+            cure="An input holds its content itself; a folder of text files has one in each.",
         )
 
 
