@@ -80,10 +80,14 @@ def _written(name: str, given: JsonValue) -> WrittenArm:
     of = fields.pop(OF, None) if BEST_OF in fields else None
     tries = fields.pop(BEST_OF, None)
     count = isinstance(tries, int) and not isinstance(tries, bool) and 1 <= tries <= MOST_TRIES
-    if not (tries is None or count or tries in {"same_tokens", "same_calls"}):
+    # No set: a list or an object can be no member of one, and Python raises an error.
+    if not (tries is None or count or tries in ("same_tokens", "same_calls")):
         allowed = f"same_tokens, same_calls or a number from 1 to {MOST_TRIES}"
         path = f"arms.{name}.{BEST_OF}"
         problems.append(Problem(path=path, found=shown(tries), allowed=allowed))
+    if not (of is None or isinstance(of, str)):
+        path = f"arms.{name}.{OF}"
+        problems.append(Problem(path=path, found=shown(of), allowed="the name of an arm, a text"))
     if problems:
         raise refused(problems)
     wanted = tries if isinstance(tries, str | int) else None

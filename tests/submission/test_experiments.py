@@ -120,6 +120,8 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"arms": {"a": {"best_of": 0}}}, "arms.a.best_of: found 0"),
         ({"arms": {"a": {"best_of": True}}}, "arms.a.best_of: found true"),
         ({"arms": {"a": {"best_of": "same_money"}}}, "arms.a.best_of"),
+        ({"arms": {"a": {"best_of": [3]}}}, "arms.a.best_of: found [3]"),
+        ({"arms": {"a": {}, "1": {}, "b": {"best_of": "same_calls", "of": 1}}}, "b.of: found 1"),
         ({"arms": {"a": {"best_of": "same_tokens"}}}, "an arm without best_of"),
         (
             {"arms": {"loop": {}, "b": {"best_of": "same_tokens", "of": "lop"}}},
