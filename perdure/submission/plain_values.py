@@ -5,7 +5,8 @@ cannot say is refused with its place, and never guessed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -34,6 +35,14 @@ NAMED = (
 EMPTY = frozenset({"NaTType", "NAType"})
 MOMENTS = frozenset({"datetime64", "timedelta64"})
 MOST_TOLD = 20
+
+
+class _HoldsItself(Exception):
+    """A value goes on below `MOST_DEEP`; carries the problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.path)
+        self.problem = problem
 
 
 @runtime_checkable
@@ -68,7 +77,9 @@ def plain_fields(given: Mapping[str, object], *, heading: str) -> dict[str, Json
         InvalidInput: JSON cannot say a value; the message lists all.
     """
     problems: list[Problem] = []
-    fields = _fields(given, (), problems)
+    fields: dict[str, JsonValue] = {}
+    with _told(problems):
+        fields = _fields(given, (), problems)
     _settle(problems, heading)
     return fields
 
@@ -89,7 +100,9 @@ def plain_rows(given: object, *, heading: str) -> list[JsonValue]:
         rows = given
     else:
         problems.append(_refused(("inputs",), given, "a list, a frame, or the path of a file"))
-    told = [_value(row, ("inputs", at), problems) for at, row in enumerate(rows, start=1)]
+    told: list[JsonValue] = []
+    with _told(problems):
+        told = [_value(row, ("inputs", at), problems) for at, row in enumerate(rows, start=1)]
     _settle(problems, heading)
     return told
 
@@ -97,8 +110,18 @@ def plain_rows(given: object, *, heading: str) -> list[JsonValue]:
 def unsound(given: JsonValue, *, at: Steps = ()) -> tuple[Problem, ...]:
     """A problem for each number and text of some data that no reader of JSON takes."""
     problems: list[Problem] = []
-    _value(given, at, problems)
+    with _told(problems):
+        _value(given, at, problems)
     return tuple(problems)
+
+
+@contextmanager
+def _told(problems: list[Problem]) -> Generator[None]:
+    """Read until a value holds itself; that is one more problem, and the last."""
+    try:
+        yield
+    except _HoldsItself as found:
+        problems.append(found.problem)
 
 
 def _records(frame: "Frame", problems: list[Problem]) -> list[dict[str, object]]:
@@ -149,7 +172,9 @@ def _value(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
         case float():
             return float(value) if math.isfinite(value) else _no(at, value, NUMBER, problems)
         case _ if len(at) > MOST_DEEP:
-            return _no(at, "…", "a value that does not hold itself", problems)
+            # Not one more problem among others: where two values of a tree name what they are in,
+            # the ways down double at each level.
+            raise _HoldsItself(_refused(at, "…", "a value that does not hold itself"))
         case BaseModel():
             return _value(value.model_dump(by_alias=True), at, problems)
         case Mapping():

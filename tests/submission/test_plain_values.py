@@ -142,6 +142,16 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         plain_fields({"n": own}, heading="It")
 
 
+def test_a_tree_whose_parts_name_what_they_are_in_is_refused_at_once() -> None:
+    """Of the ways through it there are more at each level than anybody can go."""
+    tree: dict[str, object] = {"name": "root"}
+    tree["parts"] = [{"in": tree}, {"in": tree}]
+    with pytest.raises(InvalidInput, match="does not hold itself"):
+        plain_fields({"n": tree}, heading="It")
+    with pytest.raises(InvalidInput, match=r"inputs\[1\]\.parts"):
+        plain_rows([tree], heading="It")
+
+
 def test_rows_of_a_frame_are_its_cells_and_not_the_names_of_its_columns() -> None:
     frame = Frame(["id", "weight"], ["a", Scalar(1.5)], ["b", float("nan")], ["c", NaTType()])
     assert plain_rows(frame, heading="It") == [
