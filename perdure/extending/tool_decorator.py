@@ -228,12 +228,14 @@ _signatures: dict[Hashable, _Signature] = {}
 
 
 def _signature(function: Callable[..., object], name: str) -> _Signature:
-    documentation = inspect.getdoc(function) or ""
+    documentation, what = inspect.getdoc(function) or "", f"tool {name}"
     key = (
         name,
         documentation,
         getattr(function, "__code__", function),
-        tuple((k, _comparable(kind)) for k, kind in inspect.get_annotations(function).items()),
+        # As types: where they are texts, a cell of a notebook that is run again has the same texts
+        # for other types.
+        tuple((k, _comparable(kind)) for k, kind in hints_of(function, what=what).items()),
         repr(inspect.signature(function)),
     )
     known = _signatures.get(key)

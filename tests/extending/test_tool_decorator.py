@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, JsonValue
 from pydantic.fields import FieldInfo
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.extending.tool_decorator import ToolContext, read_docstring, tool
+from perdure.extending.tool_decorator import Tool, ToolContext, read_docstring, tool
 
 Shapes = dict[str, dict[str, JsonValue]]
 
@@ -247,3 +247,24 @@ def test_classes_of_one_name_stay_apart():
 
     told = [str(taking(most).fact.parameters) for most in (3, 7)]
     assert ["7" in one for one in told] == [False, True]
+
+
+def test_a_cell_that_is_run_again_is_read_again():
+    """Its code and its annotations are the same texts, and its types are other ones."""
+    cell = '''
+from __future__ import annotations
+
+class Given(BaseModel):
+    {}: int
+
+@tool(name="values.of_cell")
+def take(given: Given) -> str:
+    """Take it."""
+    return ""
+'''
+    told: list[str] = []
+    for field in ("before", "after"):
+        variables: dict[str, object] = {"BaseModel": BaseModel, "tool": tool, "__name__": "cell"}
+        exec(compile(cell.format(field), "cell", "exec"), variables)
+        told.append(str(cast("Tool[..., object]", variables["take"]).fact.parameters))
+    assert ["after" in one for one in told] == [False, True]
