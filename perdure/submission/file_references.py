@@ -161,7 +161,8 @@ class References:
             self._problem(path, name, f"a file that exists in {folder}")
         except IsADirectoryError:
             self._problem(path, name, f"a plain file of at most {limit} bytes")
-        except OSError:
+        # A `ValueError` is of signs that no name of a file has, such as U+0000.
+        except (OSError, ValueError):
             self._problem(path, name, INSIDE)
         return None
 

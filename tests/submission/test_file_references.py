@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pydantic import JsonValue
 
 from perdure.submission.file_references import References, with_addresses
@@ -43,6 +44,14 @@ def test_a_missing_script_is_told_with_its_place(tmp_path: Path) -> None:
     references = References()
     references.resolved(Layer(name="task", fields=task("scripted:no.yaml"), folder=tmp_path))
     assert [problem.path for problem in references.problems] == ["refine.strategies[1].model"]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["a null", "half of a character"])
+def test_a_name_that_no_file_has_is_told_with_its_place(tmp_path: Path, name: str) -> None:
+    references = References()
+    given: Fields = {"context": {"a": f"file:{name}"}, "models": {"executor": f"scripted:{name}"}}
+    references.resolved(Layer(name="task", fields=given, folder=tmp_path))
+    assert [problem.path for problem in references.problems] == ["context.a", "models.executor"]
 
 
 def test_scripts_of_judges_are_read_and_moved(tmp_path: Path) -> None:
