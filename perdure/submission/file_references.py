@@ -59,20 +59,23 @@ class References:
     def resolved(self, layer: Layer) -> Layer:
         """The layer with references replaced by addresses, texts and an absolute workspace."""
         fields = dict(layer.fields)
-        context, models = fields.get("context"), fields.get("models")
+        context = fields.get("context")
         if isinstance(context, dict):
             fields["context"] = self._inputs(context, layer.folder)
-        if isinstance(models, dict):
-            fields["models"] = {
-                name: self._model(value, f"models.{name}", layer.folder)
-                for name, value in models.items()
-            }
-        fields = with_models_beside(
-            fields, lambda value, path: self._model(value, path, layer.folder)
-        )
+        fields = self.with_scripts(fields, layer.folder)
         if isinstance(fields.get("workspace"), str):
             fields["workspace"] = self._workspace(str(fields["workspace"]), layer.folder)
         return Layer(name=layer.name, fields=fields, folder=layer.folder, defaults=layer.defaults)
+
+    def with_scripts(self, fields: Fields, folder: Path | None) -> Fields:
+        """The fields with scripts of models replaced by addresses; those that are one stay."""
+        models = fields.get("models")
+        if isinstance(models, dict):
+            told: Fields = {
+                name: self._model(value, f"models.{name}", folder) for name, value in models.items()
+            }
+            fields = {**fields, "models": told}
+        return with_models_beside(fields, lambda value, path: self._model(value, path, folder))
 
     def _inputs(self, context: Fields, folder: Path | None) -> Fields:
         given: Fields = {

@@ -134,7 +134,7 @@ def _submitted(
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
     references = References(surroundings.measure)
     layers = [references.resolved(layer) for layer in given]
-    whole, nowhere = with_lists(merged(layers, kind), flags)
+    whole, nowhere = _with_lists(merged(layers, kind), flags, references, surroundings)
     problems += nowhere
     wrong = [*problems, *references.problems, *open_inputs(whole), *reserved(whole, {})]
     spec = validated(whole, layers, problems=wrong, rubric_problems=surroundings.rubric_problems)
@@ -144,6 +144,17 @@ def _submitted(
     models = surroundings.model_notes(named)
     notes = (*models, *unjudged, *idle_notes(whole), *notes)
     return Submission(spec=spec, blobs=references.blobs, notes=notes)
+
+
+def _with_lists(
+    whole: Fields, flags: Flags, references: References, surroundings: Surroundings
+) -> tuple[Fields, list[Problem]]:
+    """The fields with each `--set` into a list, and its problems; scripts in these are read too."""
+    placed, nowhere = with_lists(whole, flags)
+    if placed is not whole:
+        # The layers were resolved before, each in its folder; these are only known from here on.
+        placed = references.with_scripts(placed, surroundings.folder)
+    return placed, nowhere
 
 
 def _defaults(around: Surroundings, folder: Path | None) -> tuple[list[Layer], list[str]]:
@@ -213,7 +224,7 @@ def revise(
     flagged = Layer(name="the flags", fields=said, folder=surroundings.folder)
     # The references of the run itself were resolved when it was started.
     layers = [own, references.resolved(flagged), Layer(name="the flags", fields=told)]
-    fields, nowhere = with_lists(merged(layers, spec.kind), flags)
+    fields, nowhere = _with_lists(merged(layers, spec.kind), flags, references, surroundings)
     problems += nowhere
     revised = validated(
         fields,

@@ -55,6 +55,16 @@ def test_a_script_keeps_its_label(home: Path, submit: Load) -> None:
     assert model.endswith("#second")
 
 
+def test_a_script_that_a_flag_puts_into_a_list_is_read(home: Path, submit: Load) -> None:
+    write(home / "work" / "task.yaml", "kind: agent\ngoal: g\nmodels: {executor: [a, b]}")
+    write(home / "work" / "script.yaml", "replies: []")
+    found = submit("task.yaml", sets=("models.executor[1]=scripted:script.yaml",))
+    (address,) = found.blobs
+    assert found.spec.models.chain("executor") == ("a", f"scripted:{address}#script")
+    with pytest.raises(InvalidInput, match=r"models\.executor\[1\]: found \"no.yaml\""):
+        submit("task.yaml", sets=("models.executor[1]=scripted:no.yaml",))
+
+
 async def test_a_store_may_name_blobs_otherwise(home: Path, submit: Load) -> None:
     write(home / "work" / "script.yaml", "replies: []")
     write(home / "work" / "long.md", "x" * 10_000)
