@@ -77,8 +77,10 @@ def _written(name: str, given: JsonValue) -> WrittenArm:
         allowed = "fields of the task that it changes, or {} for none"
         problems.append(Problem(path=f"arms.{name}", found=shown(given), allowed=allowed))
     fields = dict(given) if isinstance(given, dict) else {}
+    # Without `best_of` it stays in, and is refused as a field that no task has.
     of = fields.pop(OF, None) if BEST_OF in fields else None
     tries = fields.pop(BEST_OF, None)
+    # To Python, True is the integer 1.
     count = isinstance(tries, int) and not isinstance(tries, bool) and 1 <= tries <= MOST_TRIES
     # No set: a list or an object can be no member of one, and Python raises an error.
     if not (tries is None or count or tries in ("same_tokens", "same_calls")):
@@ -148,6 +150,7 @@ def _submitted(
 ) -> Submission:
     own = Arm(name=arm.name, task={})
     entered = trial_task(own, first, label="experiment")
+    # Its label is a stand-in: trials get the experiment's id, which is not known yet.
     entered.pop("metadata")
     below = over(WITHOUT_MEMORY, entered)
     # The arm's own fields come last, as in its trials.
@@ -234,6 +237,7 @@ def _stored(
         task=task,
         own=own,
         tries=_tries(arm, all_arms),
+        # Zero means unlimited.
         most_usd=spec.budget.cost_usd or None,
         most_tokens=spec.budget.tokens or None,
     )

@@ -112,6 +112,7 @@ def _from_fields(item: Fields, number: int) -> Entry:
         raise InvalidInput(
             f"inputs[{number}].set: found {shown(fields)}; allowed: fields of the task."
         )
+    # Compared below, not tested for truth: 0 is an id too.
     name = item.get("id")
     return Entry(
         name=str(number) if name in (None, "") else str(name)[:100],
@@ -164,6 +165,7 @@ def json_lines(text: str, *, named: str) -> list[JsonValue]:
         InvalidInput: a line is not JSON; `named` says where the text is from.
     """
     found: list[JsonValue] = []
+    # Not `str.splitlines`: JSON may hold U+2028 as it is, which is no end of a line here.
     for number, line in enumerate(lines_of(text), start=1):
         if not line.strip():
             continue
@@ -189,6 +191,7 @@ def table(text: str, *, named: str) -> list[JsonValue]:
     # With line ends, since quoted cells may contain some. `str.splitlines` would end lines at more
     # signs, such as U+2028, which writers of CSV do not quote.
     lines = list(io.StringIO(text, newline=""))
+    # Strict, since else a quote that nobody closes makes one cell of all rows after it.
     rows = csv.DictReader(lines, strict=True, delimiter=_delimiter(lines[0] if lines else ""))
     found: list[JsonValue] = []
     try:
@@ -227,6 +230,7 @@ def _delimiter(head: str) -> str:
 def _check_head(names: list[str], named: str) -> None:
     """Refuse columns that would be lost, or that nobody could name."""
     twice = repeated(names)
+    # Several columns without a name are told below, with the number of the first.
     if twice and twice != [""]:
         raise InvalidInput(
             f"{named}, line 1, names the column {shown(twice[-1])} more than once.",

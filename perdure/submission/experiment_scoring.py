@@ -110,6 +110,7 @@ def budget_of(given: JsonValue, *, path: str) -> ExperimentBudget:
 
 def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None:
     match fields:
+        # Nothing beside it, or a misspelt field would be lost without a word.
         case {"rubric": True} if len(fields) == 1:
             return Scoring()
         case {"labels": _} if len(fields) == 1:
@@ -120,6 +121,7 @@ def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None
                 allowed = "a model that may judge"
                 raise refused([Problem(path="score.model", found=shown(model), allowed=allowed)])
             limits = budget_of(fields.get("budget"), path="score.budget").over(JUDGE_BUDGET)
+            # Zero means unlimited.
             most = limits.cost_usd or None
             judge = JudgeScore(criteria=criteria, model=model, budget=limits, most_usd=most)
             return Scoring(by="judge", judge=judge, passes=JUDGE_PASSES)

@@ -109,6 +109,7 @@ def experiment_of(
         else None
     )
     found.settle()
+    # Where one of them is None its part was refused, and that was raised just now.
     assert whole is not None
     assert budget is not None
     assert entries is not None

@@ -101,6 +101,7 @@ class References:
     def _content(self, data: bytes, name: JsonValue, path: str) -> JsonValue:
         """The value for a file: its text, or the address of a long one, or an attachment."""
         called = PurePosixPath(name).name[:NAME_CHARACTERS] if isinstance(name, str) else ""
+        # By its name too: a damaged image is told as one, and not as text that is no UTF-8.
         if media_type_of(data) is not None or named_as(called) is not None:
             return self._attached(data, called, path)
         if len(data) > MAX_BYTES:
@@ -134,6 +135,7 @@ class References:
             return [
                 self._model(item, f"{path}[{index}]", folder) for index, item in enumerate(value)
             ]
+        # What is an address already was read before, here or where another run began.
         if not isinstance(value, str) or not value.startswith(SCRIPTED) or value.startswith(STORED):
             return value
         name, mark, label = value.removeprefix(SCRIPTED).partition("#")
@@ -191,8 +193,10 @@ def read_beneath(folder: Path, name: str, *, limit: int = MAX_BYTES) -> bytes:
     parts = PurePosixPath(name.strip()).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise PermissionError(name)
+    # The folder itself may be a link: a person named it, and not the task.
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        # One by one, since O_NOFOLLOW looks at the last part of a path alone.
         for part in parts[:-1]:
             below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
             os.close(at)
@@ -262,6 +266,7 @@ def _with_strategies(fields: Fields, change: Callable[[JsonValue, str], JsonValu
 
 def _moved_input(value: JsonValue, moved: Callable[[str], str]) -> JsonValue:
     match value:
+        # An input may be an object that has a `ref` of its own among its fields.
         case {"ref": str(address)} if len(value) == 1 or attachment_in(value) is not None:
             return {**value, "ref": moved(address)}
         case _:

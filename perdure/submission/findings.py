@@ -56,4 +56,5 @@ def refused(problems: Sequence[Problem]) -> InvalidInput:
 def _indented(message: str) -> str:
     """The lines of a refusal as part of a list."""
     lines = message.strip().splitlines()
+    # Its own heading would stand in the middle of the list.
     return "\n".join(lines[1:] if lines[0] == HEADING else [f"  {line}" for line in lines])

@@ -50,6 +50,7 @@ def merged(layers: Sequence[Layer], kind: str | None) -> Fields:
     for layer in layers:
         fields = layer.fields
         if layer.defaults and kind in FIELDS_BY_KIND:
+            # A name that no kind has stays, so that it is refused with its place.
             foreign = ALL_FIELDS - FIELDS_BY_KIND[kind]
             fields = {name: value for name, value in fields.items() if name not in foreign}
         whole = over(whole, fields)
@@ -82,6 +83,7 @@ def flag_fields(flags: Flags, kind: str | None) -> tuple[Fields, list[Problem]]:
     if flags.model is not None:
         fields = over(fields, {"models": {"executor": flags.model}})
     if flags.iterate is not None:
+        # The settings of a kind are in a block of the same name.
         block = kind if kind in FIELDS_BY_KIND else "refine"
         fields = over(fields, {block or "refine": {"max_iterations": flags.iterate}})
     if flags.quality is not None:

@@ -114,6 +114,7 @@ async def store(submission: Submission, blobs: BlobStore) -> Spec:
     Returns:
         The specification to start, with the addresses that the store returned.
     """
+    # A store that encrypts names its blobs by keyed hashes.
     moved = {address: await blobs.put(data) for address, data in submission.blobs.items()}
     if all(old == new for old, new in moved.items()):
         return submission.spec
@@ -131,6 +132,7 @@ def _submitted(
         example = flags.example
         given.append(Layer(name=str(example), fields=read_file(example), folder=example.parent))
     said, problems = flag_fields(flags, kind)
+    # Files in flags are named from where the command is given, not from where its task is.
     given.append(Layer(name="the flags", fields=said, folder=surroundings.folder))
     references = References(surroundings.measure)
     layers = [references.resolved(layer) for layer in given]
@@ -215,6 +217,7 @@ def revise(
         InvalidInput: the changed specification is not valid; the message lists all problems.
     """
     whole: Fields = spec.model_dump(mode="json", by_alias=True)
+    # Without files of defaults: the run has them, as they were when it started.
     own = Layer(name="the run", fields=whole)
     said, problems = flag_fields(flags, spec.kind)
     told: Fields = {} if goal is None else {"goal": goal}

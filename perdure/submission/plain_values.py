@@ -127,6 +127,7 @@ def _told(problems: list[Problem]) -> Generator[None]:
 def _records(frame: "Frame", problems: list[Problem]) -> list[dict[str, object]]:
     """The rows of a frame, whose empty cells are None."""
     names = [str(name) for name in frame.columns]
+    # pandas lets columns share a name, and of these its rows keep the last one alone.
     if twice := repeated(names):
         allowed = "columns with a name of their own each"
         problems.append(_refused(("inputs",), ", ".join(twice), allowed))
@@ -169,12 +170,14 @@ def _value(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
             return _text(value, at, problems)
         case int():
             return int(value)
+        # numpy's float64 is a `float` too; data has the plain one.
         case float():
             return float(value) if math.isfinite(value) else _no(at, value, NUMBER, problems)
         case _ if len(at) > MOST_DEEP:
             # Not one more problem among others: where two values of a tree name what they are in,
             # the ways down double at each level.
             raise _HoldsItself(_refused(at, "…", "a value that does not hold itself"))
+        # Before iterables: iterating over a model gives pairs of its fields.
         case BaseModel():
             return _value(value.model_dump(by_alias=True), at, problems)
         case Mapping():
@@ -188,6 +191,7 @@ def _value(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
 def _foreign(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
     """What only Python knows."""
     match value:
+        # As a text: a float would lose digits that somebody chose exact numbers for.
         case Decimal():
             return str(value) if value.is_finite() else _no(at, value, NUMBER, problems)
         case date() | datetime() | time():
@@ -200,6 +204,7 @@ def _foreign(value: object, at: Steps, problems: list[Problem]) -> JsonValue:
             return _no(at, value, DECODED, problems)
         case set() | frozenset():
             return _no(at, value, ORDERED, problems)
+        # Before iterables: iterating over a frame gives the names of its columns.
         case Frame():
             return _no(at, value, ROWS, problems)
         case _ if callable(value):
