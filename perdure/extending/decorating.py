@@ -24,6 +24,7 @@ def decorated(
     """
     if given is None:
         return decorate
+    # A partial, or an object with `__call__`, has no name that a task could use.
     if callable(given) and hasattr(given, "__name__"):
         return decorate(given)
     if callable(given):

@@ -113,5 +113,6 @@ def _from_keyboard(error: BaseException) -> bool:
         return False
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         return True  # it is raised in whatever runs, and looks like an interrupt of the code
+    # asyncio.run has a handler of its own, and raises it from its own file.
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename == asyncio.runners.__file__

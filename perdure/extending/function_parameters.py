@@ -97,6 +97,7 @@ def arguments_model(
         with warnings.catch_warnings():
             # Parameters such as `schema` and `copy` hide old methods of models, which nobody calls.
             warnings.filterwarnings("ignore", "Field name .* shadows an attribute", UserWarning)
+            # Forbidden, so that a misspelt name is told to the model or author who wrote it.
             return build(name, __config__=ConfigDict(extra="forbid"), **fields)
 
     return described(made, fields, what=what, read=adapter)
@@ -127,6 +128,7 @@ def described(
     except _NO_TYPE as error:
         name, why = next(_culprits(fields, read), ("", error))
         place = f"The parameter {name!r} of {what}" if name else f"A parameter of {what}"
+        # pydantic goes on with a setting of its own, which nobody can make here.
         said = str(why).splitlines()[0].partition(". Set `")[0].rstrip(".")
         raise InvalidInput(
             f"{place} has a type that no value of JSON can have: {said}.", cure=f"Use {JSON_TYPES}."

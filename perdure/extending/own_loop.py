@@ -50,6 +50,7 @@ class OwnLoops:
 
         @functools.wraps(function)
         def plain(*args: P.args, **kwargs: P.kwargs) -> object:
+            # A plain function may return a coroutine, as a lambda around an `async def` does.
             value = function(*args, **kwargs)
             if not inspect.isawaitable(value):
                 return value
@@ -59,6 +60,7 @@ class OwnLoops:
 
     def of(self, code: object) -> "OwnLoop":
         """The event loop of the package that a function, or the class of an object, is from."""
+        # The module of a partial is `functools`.
         while isinstance(code, functools.partial):
             code = code.func
         package = _package(getattr(code, "__module__", None))
@@ -98,6 +100,7 @@ class OwnLoop:
         running = _Running(call, asyncio.get_running_loop())
         thread.loop.call_soon_threadsafe(running.start, context=contextvars.copy_context())
         try:
+            # Else a cancellation would settle the outcome, and nobody could wait for the real end.
             return await asyncio.shield(running.outcome)
         except asyncio.CancelledError:
             running.withdraw()
@@ -140,6 +143,7 @@ class _LoopThread:
 
     def ask(self, do: Callable[[], None]) -> None:
         """Have something done in the event loop, and note if it is not."""
+        # The oldest question counts: a newer one would hide how long nothing was answered.
         if self._asked is None:
             self._asked = asyncio.get_running_loop().time()
         self.loop.call_soon_threadsafe(self._answer, do)

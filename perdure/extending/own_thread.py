@@ -29,6 +29,7 @@ def started(call: Callable[[], R]) -> "asyncio.Future[R]":
     """The result to come of a function that runs in a daemon thread of its own from now on."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[R] = loop.create_future()
+    # A thread begins with an empty context: logs and spans would not know the step.
     context = contextvars.copy_context()
 
     def body() -> None:
