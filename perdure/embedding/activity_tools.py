@@ -200,6 +200,7 @@ def _require(function: Callable[..., object], *, what: str, queue: str) -> None:
 
 def unreadable_part(kind: object, seen: tuple[object, ...] = ()) -> type | None:
     """The first type within a type that the default converter cannot make from JSON."""
+    # A type may hold itself, as a tree does.
     if kind in seen:
         return None
     if isinstance(supertype := getattr(kind, "__supertype__", None), type):
@@ -216,6 +217,7 @@ def unreadable_part(kind: object, seen: tuple[object, ...] = ()) -> type | None:
             return wrong
     if inner or not isinstance(kind, type):
         return None
+    # Bytes are named: their error is that of `bytes("x")`, and does not speak of a rule.
     return kind if kind is bytes or _without_rule(kind) else None
 
 

@@ -84,6 +84,7 @@ class ChildGates:
             if known not in asks:
                 task.cancel()  # somebody else has answered
         for asked, gate in asks.items():
+            # Each change brings the whole list, so most of its gates were asked about before.
             if asked not in loop.asked:
                 loop.asked[asked] = asyncio.create_task(_answer(loop.on_gate, gate))
 

@@ -114,6 +114,7 @@ _KINDS: Mapping[type, Callable[[object], bool]] = {
     int: lambda value: isinstance(value, int) and not isinstance(value, bool),
     float: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     datetime: lambda value: isinstance(value, datetime),
+    # The SDK has this as the type of lists of keywords, without what is in them.
     Sequence: lambda value: _are_texts(value),
 }
 

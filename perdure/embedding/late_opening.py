@@ -47,6 +47,7 @@ class LateOpening:
     async def read_run_output(self, step: ReadOutputRequest) -> str:
         return await (await self._steps()).reading.read_run_output(step)
 
+    # Only here: the steps that it finds translate their errors themselves.
     @translated
     async def _steps(self) -> TaskSteps:
         # By the client of this very call: one plugin may serve several servers and namespaces.

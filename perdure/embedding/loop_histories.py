@@ -45,6 +45,7 @@ class LoopHistories:
             while self._replayed:
                 yield self._replayed.popleft()
             yield result
+        # Again: loops behind the last history of others are replayed when `results` ends.
         while self._replayed:
             yield self._replayed.popleft()
 
