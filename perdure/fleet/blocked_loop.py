@@ -50,6 +50,7 @@ def _watch(
         while not stop.wait(look_s):
             answered = threading.Event()
             loop.call_soon_threadsafe(answered.set)
+            # An event loop that has ended answers nothing either.
             if answered.wait(blocked_s) or stop.is_set():
                 continue
             _log.warning(

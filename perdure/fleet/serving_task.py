@@ -37,6 +37,7 @@ async def over(serving: "asyncio.Task[None]") -> None:
     told: asyncio.CancelledError | None = None
     while not serving.done():
         try:
+            # Not `await serving`: that would raise here what ended it.
             await asyncio.wait({serving})
         except asyncio.CancelledError as error:
             told = error

@@ -81,6 +81,7 @@ class OwnBuild:
         """
         needed = False
         while True:
+            # A server that is away says nothing of the build: it is asked again.
             with contextlib.suppress(RPCError, Unversioned):
                 found = await deployment_calls.describe(self._client, self.deployment)
                 status = None if found is None else _status(found, self.id)

@@ -42,6 +42,7 @@ def end_in_any_case(after_s: float) -> None:
     def end() -> None:
         sys.stderr.write("The worker ended unasked and could not end its process in order.\n")
         sys.stderr.flush()
+        # In a thread `sys.exit` ends that thread alone.
         os._exit(ServiceUnavailable.exit_code)
 
     # A thread, since what broke may have stopped the event loop too.

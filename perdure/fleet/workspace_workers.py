@@ -56,6 +56,7 @@ class WorkspaceWorkers:
     ) -> None:
         async with AsyncExitStack() as stack:
             for task in self._leaving.values():
+                # Waited for, not awaited: one that fails must not keep the others from their ends.
                 stack.push_async_callback(asyncio.wait, {task})
             for worker in self._serving.values():
                 # Pass on why the block ends: a worker that caused it then raises its own error.
