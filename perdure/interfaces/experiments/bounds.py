@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.evaluation.rubric import Rubric, unknown_checks
 from perdure.domain.experiments.plan import (
     Arm,
     Entry,
@@ -17,7 +18,9 @@ from perdure.domain.foundation.errors import InvalidInput, ModelUnavailable
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import Usage
+from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.interfaces.plan import chains_of
 from perdure.interfaces.services import ModelProfiles
@@ -32,10 +35,12 @@ async def bounded(
     """Add to each arm and to the judge what a run may cost, by its limits and prices.
 
     Raises:
-        InvalidInput: the budget does not pay for one run of some arm, or its loop cannot run here.
+        InvalidInput: the budget does not pay for one run of some arm, its loop cannot run here, or
+            nobody has the check that scores.
     """
     prices = _Prices(models, default_model)
     scoring = plan.scoring
+    await _require_checks(scoring.rubric, check, default_model)
     if scoring.judge is not None:
         budget = scoring.judge.budget
         most = await prices.most_usd([scoring.judge.model], budget.cost_usd, budget.tokens)
@@ -59,6 +64,24 @@ async def bounded(
                 cure="Raise it, or give the task a lower `budget: {tokens: …}`.",
             )
     return whole
+
+
+async def _require_checks(rubric: Rubric | None, check: Check, default_model: str) -> None:
+    """Refuse a score by a check that neither this installation nor its workers have.
+
+    Without it every run would be paid for, and no output scored.
+    """
+    # Only checks of plugins can be missing; for others nobody has to be asked.
+    if rubric is None or not unknown_checks(rubric, ()):
+        return
+    models = ModelsSpec(executor=default_model)
+    try:
+        await check(RefineSpec(kind="refine", goal="score", rubric=rubric, models=models))
+    except InvalidInput as error:
+        # Its model is none of the experiment's, so what is said of that does not count.
+        wrong = [words for path, words in error.problems if path.startswith("rubric")]
+        if wrong:
+            raise InvalidInput(f"score: {'; '.join(wrong)}", cure=error.cure) from None
 
 
 async def check_added(

@@ -1,15 +1,20 @@
 """What a run of each arm and of the judge may spend, by limits and prices."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
+from perdure.adapters.definitions.store import LoopFiles
+from perdure.adapters.stores.clock import utc_now
+from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.experiments.plan import Entry, Plan
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.roles.definition import LoopSnapshot
 from perdure.domain.roles.spec import RolesSpec
+from perdure.domain.run.bookkeeping_messages import Served, ServedPlugins
 from perdure.domain.specs import Spec
 from perdure.interfaces.experiments.bounds import bounded, check_added
 from perdure.submission.experiments import experiment_of
@@ -162,3 +167,44 @@ async def test_an_added_input_that_sets_nothing_may_not_exceed_what_others_set_l
     entry = Entry(name="late", context={"about": "b"})
     with pytest.raises(InvalidInput, match=r"inputs\.late: found 0.02 for cost_usd"):
         await check_added(plan, [entry], Models(), check=with_stages, default_model="small")
+
+
+class NoModels:
+    """Knows none; what scores needs none either."""
+
+    def resolve(self, model: str) -> Models:
+        raise InvalidInput(f"No model is called {model}.")
+
+
+class NoTools:
+    async def catalog(self) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize("where", ["here", "at a worker", "nowhere"])
+async def test_a_score_by_a_check_that_nobody_has_is_refused(where: str) -> None:
+    """Every run would be paid for, and no output scored."""
+    known = frozenset({"acme.polite"})
+    plugins = Plugins(checks=known if where == "here" else frozenset())
+    brought = ServedPlugins(checks=tuple(known) if where == "at a worker" else ())
+    loops = LoopFiles(Path("/nowhere"))
+    resolver = Resolver(NoModels(), "none", NoTools(), plugins, loops=loops, now=utc_now)  # type: ignore[arg-type]
+    made = experiment_of(
+        {
+            "task": TASK,
+            "inputs": [{"about": "a"}],
+            "score": {"check": "acme.polite"},
+            "arms": {"a": {}},
+        },
+        surroundings=Surroundings(folder=None),
+    )
+
+    async def check(spec: Spec) -> Spec:
+        return await resolver.resolve(spec, Served(plugins=brought))
+
+    bounding = bounded(made.plan, made.entries, Models(), check=check, default_model="small")
+    if where == "nowhere":
+        with pytest.raises(InvalidInput, match=r'^score: found "acme.polite"; allowed: one of'):
+            await bounding
+    else:
+        assert (await bounding).scoring == made.plan.scoring
