@@ -54,9 +54,10 @@ _BOUNDS = (
 _PREFIX = "|".join(f"(?P<{name}>{words})" for name, words in _BOUNDS)
 _LESS = r"or (?:less|fewer)|max(?:imum)?|at most"
 _MORE = r"or more|min(?:imum)?|at least"
-# The look-behind keeps parts of another number out: `2.5 lines` does not ask for five.
+# The look-behinds keep parts of another number out: neither `2.5 lines` nor `twenty-five lines`
+# asks for five, and `1 000 words` not for none.
 _LENGTH = re.compile(
-    rf"(?:(?<!\w)(?:{_PREFIX})\s*)?(?<![\w.,])(?P<low>{_NUMBER})"
+    rf"(?:(?<!\w)(?:{_PREFIX})\s*)?(?<![\w.,])(?<!\w-)(?<!\d\s)(?P<low>{_NUMBER})"
     rf"(?:\s*(?:-|–|to|and)\s*(?P<high>{_NUMBER}))?"
     rf"[\s-]+(?:(?P<words>{_UNITS['words']})|(?P<lines>{_UNITS['lines']})"
     rf"|(?P<sentences>{_UNITS['sentences']})|(?P<chars>{_UNITS['chars']}))(?!\w)"
@@ -66,6 +67,9 @@ _LENGTH = re.compile(
 _OF_A_PART = re.compile(
     rf"(?:{_ANY_UNIT}|paragraphs?|bullets?|items?)\s+(?:of|with)\s+$", re.IGNORECASE
 )
+_OF_A_NUMBER = re.compile(r"(?:hundred|thousand)\s+(?:and\s+)?$", re.IGNORECASE)
+# As in `keep each sentence under 20 words`, which says nothing of all sentences together.
+_OF_EACH = re.compile(r"\b(?:each|every)\b[^.!?;\n]*$", re.IGNORECASE)
 _PER_PART = re.compile(r"\s*,?\s*(?:per|each|in each|in every|apiece)\b", re.IGNORECASE)
 # An apostrophe within a word, as in `the dog's`, opens no quotation.
 _QUOTED = re.compile(
@@ -142,8 +146,11 @@ def judged_goal() -> Dimension:
 def _lengths(goal: str) -> Iterator[Dimension]:
     ranges: dict[LengthUnit, _Range] = {}
     for found in _LENGTH.finditer(goal):
-        if _OF_A_PART.search(goal[: found.start()]) or _PER_PART.match(goal[found.end() :]):
-            continue  # it speaks of each part, not of the whole
+        before = goal[: found.start()][-READ_BACK:]
+        if any(read.search(before) for read in (_OF_A_PART, _OF_EACH, _OF_A_NUMBER)):
+            continue  # it speaks of a part, or is the end of a number in words
+        if _PER_PART.match(goal, found.end()):
+            continue
         unit: LengthUnit = next(name for name in _UNITS if found.group(name))
         low, high = _bounds(found, unit)
         ranges.setdefault(unit, _Range()).narrowed(low, high)

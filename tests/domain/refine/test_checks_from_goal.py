@@ -56,6 +56,7 @@ def terms(goal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         ("Never write fewer than 60 words.", "words", (60, None)),
         ("not under 60 words", "words", (60, None)),
         ("Not short, but more than 60 words", "words", (61, None)),
+        ("Keep each sentence short. Write at most 60 words.", "words", (None, 60)),
     ],
 )
 def test_stated_lengths_become_checks(
@@ -75,6 +76,14 @@ def test_stated_lengths_become_checks(
         "at most 9 words per line",
         "at most 9 words in each line",
         "Take the 2.5 lines",
+        "Summarise it in twenty-five words.",
+        "in thirty to thirty-five words",
+        "Write a hundred and five words.",
+        "one thousand two words",
+        "Write at most 10 000 characters.",
+        "in 2 100-word columns",
+        "Keep each sentence under 20 words.",
+        "Every paragraph should have at most 50 words.",
         "höchstens 60 Wörter",
         "en moins de 60 mots",
         "",
