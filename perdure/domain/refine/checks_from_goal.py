@@ -104,10 +104,20 @@ _LIST_ENDS = re.compile(r"\s+(?:in|with|within|at|under|using|for|by|as|but|so)\
 _SEPARATOR = re.compile(r"\s*,\s*(?:and|or)\s+|\s*,\s*|\s+(?:and|or|&)\s+")
 _ARTICLE = re.compile(r"^(?:the|an?|its|their|our)\s+", re.IGNORECASE)
 _SHAPES = r"object|array|list|document|output|format"
+# `the JSON document` is one that is there already.
+_ONE = r"(?:an?\s+|one\s+|single\s+|valid\s+|pure\s+|the\s+(?=JSON\s+format\b))*"
+# Behind the verbs of the second line a noun follows: `write a JSON parser` asks for no JSON.
 _JSON = re.compile(
-    r"\b(?:as|in|into|returns?|output|give|reply with|answer with|valid)\s+"
-    rf"(?:an?\s+|one\s+|the\s+|single\s+|valid\s+|pure\s+)*JSON\b(?:[\s-](?P<form>{_SHAPES})\b)?"
-    rf"|\bJSON[\s-](?P<noun>{_SHAPES})\b",
+    r"\b(?:as|in|into|be|return|output|give(?:\s+me)?|reply with|answer with)\s+"
+    rf"{_ONE}JSON\b(?:[\s-](?P<form>{_SHAPES})\b)?"
+    r"|(?:\b(?:write|create|produce|generate|make|build|provide|print|send|use|need|want)\s+"
+    rf"{_ONE}|(?:^|[.:;,(\n])\s*)(?:valid\s+JSON\b|JSON[\s-](?P<noun>{_SHAPES})\b)",
+    re.IGNORECASE,
+)
+# What a program is to give or to read is not the form of the answer.
+_OF_A_PROGRAM = re.compile(
+    r"\b(?:script|function|program|endpoint|api|class|method|parser|library|app|service|server"
+    r"|handler|command|tool|query)s?\s+(?:that|which|to|with|returning)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )
 _KEYS = re.compile(r"\b(?:keys?|fields?|properties)\b\s*:?\s*(?P<list>[^.;!?\n]+)", re.IGNORECASE)
@@ -252,6 +262,8 @@ def _items(text: str) -> list[str]:
 def _json(goal: str) -> Iterator[Dimension]:
     found = _JSON.search(goal)
     if found is None or _is_forbidden(goal[: found.start()]):
+        return
+    if _OF_A_PROGRAM.search(goal[: found.start()][-READ_BACK:]):
         return
     keys = _json_keys(goal)
     yield Dimension(

@@ -165,6 +165,17 @@ def test_words_to_mention_and_to_avoid(
         ("Write no more than 3 sentences as JSON.", {"type": ["object", "array"]}),
         ("Do not exceed 60 words; answer as JSON.", {"type": ["object", "array"]}),
         ("Do not answer in JSON.", None),
+        ("Three facts about bees, JSON output.", {"type": ["object", "array"]}),
+        ("Produce valid JSON", {"type": ["object", "array"]}),
+        ("Write a JSON object with the keys a, b", {"type": "object", "required": ["a", "b"]}),
+        ("Answer in the JSON format.", {"type": ["object", "array"]}),
+        ("Explain what a JSON object is.", None),
+        ("Write a tutorial on the JSON format.", None),
+        ("Convert the JSON array below to CSV.", None),
+        ("Find the mistake in the JSON document below.", None),
+        ("Write a JSON parser.", None),
+        ("Write a Python function that parses a JSON array.", None),
+        ("Write a script that saves the prices as JSON.", None),
     ],
 )
 def test_json_is_asked_for_only_where_it_is_the_form(
