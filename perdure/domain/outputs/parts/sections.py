@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\r?\n?")
-_LOWER_HEADING = re.compile(r" {0,3}#{3,6}[ \t]+(.*?)[ \t]*#*[ \t]*")
+# A `#` that closes a heading stands apart from it, as in Markdown: that of `## C#` is a letter.
+_HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*\r?\n?")
+_LOWER_HEADING = re.compile(r" {0,3}#{3,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _WRAPPED = re.compile(r"```(?:markdown|md)\s*\n(.*?)\n?```", re.DOTALL | re.IGNORECASE)
 _PART_LEVEL = 2

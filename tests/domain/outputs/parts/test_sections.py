@@ -20,6 +20,7 @@ DRAFT = "# Report\nintro\n\n## Goals\n\nBe *good*.\n\n## Risks ##\nnone\n"
         pytest.param("## A\n```\n## B\n```\n## C\n", ["A", "C"], id="code holds no heading"),
         pytest.param("## A\n~~~~\n```\n## B\n~~~~\n## C", ["A", "C"], id="a fence inside a fence"),
         pytest.param("## A\n```x``` y\n## B\n", ["A", "B"], id="code in a line is no fence"),
+        pytest.param("## C#\n## A #\n## B ##", ["C#", "A", "B"], id="closing marks stand apart"),
         pytest.param("##A\n    ## B\n", [None], id="no headings at all"),
         pytest.param("## A\r\na\r\n## B\r\nb", ["A", "B"], id="carriage returns"),
     ],
@@ -37,6 +38,7 @@ def test_split(text: str, titles: list[str | None]) -> None:
         pytest.param(DRAFT, "  risks", "none", id="case and space do not matter"),
         pytest.param("## **Goals:**\ng", "Goals", "g", id="nor do marks"),
         pytest.param("## A\n1\n## A\n2", "A", "1", id="the first of two"),
+        pytest.param("## C#\nc", "C#", "c", id="a name that ends in the mark"),
         pytest.param(DRAFT, "Costs", "", id="missing"),
     ],
 )
