@@ -5,6 +5,7 @@ The measure is a real line diff, so that one inserted line is one changed line, 
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Literal
@@ -19,6 +20,7 @@ Lines = tuple[int, int]
 KINDS: tuple[ChangeKind, ...] = ("code", "comments", "docs", "tests", "structure")
 SPANS_KEPT = 64
 POPULAR_LINES = 2_000
+MOST_PAIRS = 50_000
 
 
 class Changes(FrozenModel):
@@ -77,8 +79,12 @@ def _edits(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, in
     start = shared_beginning(left, right)
     end = shared_beginning(left[start:][::-1], right[start:][::-1])
     old, new = left[start : len(left) - end], right[start : len(right) - end]
-    # Without `autojunk` a long text of equal lines takes minutes; with it a few more count as new.
-    matcher = SequenceMatcher(None, old, new, autojunk=len(new) > POPULAR_LINES)
+    # The matcher looks at every pair of equal lines anew for each block that it finds: lines that
+    # come often, such as blank ones, take minutes in a long text. As junk they belong to blocks,
+    # and begin none. `autojunk` is for many such lines; with both a few more count as new.
+    held = Counter(old)
+    often = {line for line, times in Counter(new).items() if times * held[line] > MOST_PAIRS}
+    matcher = SequenceMatcher(often.__contains__, old, new, autojunk=len(new) > POPULAR_LINES)
     return [
         (start + i1, start + i2, start + j1, start + j2)
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()

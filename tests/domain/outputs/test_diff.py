@@ -1,5 +1,7 @@
 """Line diffs: how much changed, where, of which kind."""
 
+import time
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -41,6 +43,14 @@ def test_one_inserted_line_is_one_changed_line(text: str, at: int, line: str) ->
     lines = text.rstrip().split("\n")
     new = [*lines[:at], line, *lines[at:]]
     assert changes_between("\n".join(lines), "\n".join(new)).fraction == round(1 / len(new), 4)
+
+
+def test_a_long_text_with_blank_lines_is_compared_in_time() -> None:
+    old, new = ("\n\n".join(f"{word} {n}" for n in range(900)) for word in ("old", "new"))
+    began = time.process_time()
+    changes = changes_between(old, f"old 0\n\n{new}\n\nold 899")
+    assert time.process_time() - began < 5
+    assert changes.fraction > 0.9
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300))
