@@ -54,10 +54,14 @@ def _function(code: str) -> Snippet:
     last = functions[-1]
     taken = [*last.args.posonlyargs, *last.args.args]
     required = len(taken) - len(last.args.defaults)
+    called = f"{last.name}(output)"
+    if required in {1, 2} and len(taken) > 1 and taken[1].arg == ADAPTATION:
+        adapted = f"{last.name}(output, {ADAPTATION})"
+        # A default of its own holds while nothing is in force.
+        verdict = adapted if required == 2 else f"{adapted} if {ADAPTATION} else {called}"
+        return Snippet(setup=code, verdict=verdict)
     if required == 1:
-        return Snippet(setup=code, verdict=f"{last.name}(output)")
-    if required == 2 and taken[1].arg == ADAPTATION:
-        return Snippet(setup=code, verdict=f"{last.name}(output, {ADAPTATION})")
+        return Snippet(setup=code, verdict=called)
     raise ValueError(
         f"a function of the output, or of the output and `{ADAPTATION}` ({last.name} takes others)"
     )

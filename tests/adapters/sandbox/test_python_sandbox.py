@@ -45,11 +45,21 @@ def test_the_value_is_what_the_code_says(runner: SnippetRunner, code: str, value
             "def f(text, adaptation):\n  return len(text.split()) >= adaptation['least']",
             id="function",
         ),
+        pytest.param(
+            "def f(text, adaptation={'least': 0}):\n"
+            "  return len(text.split()) >= adaptation['least']",
+            id="function with a default",
+        ),
     ],
 )
 def test_code_may_ask_for_the_values_in_force(runner: SnippetRunner, code: str) -> None:
     found = [runner.verdict(read_snippet(code), OUTPUT, {"least": least}) for least in (7, 8)]
     assert found == [True, False]
+
+
+def test_the_default_of_an_adaptation_holds_while_none_is_in_force(runner: SnippetRunner) -> None:
+    code = "def f(text, adaptation={'least': 0.5}):\n  return adaptation['least']"
+    assert runner.verdict(read_snippet(code), OUTPUT) == 0.5
 
 
 LOOP = "def f(text):\n  while True: pass"

@@ -14,6 +14,12 @@ def test_of_several_functions_the_last_is_asked() -> None:
     assert read_snippet(code) == Snippet(setup=code, verdict="check(output)")
 
 
+def test_an_adaptation_with_a_default_is_given_while_one_is_in_force() -> None:
+    code = "def check(output, adaptation=None): return adaptation is None"
+    verdict = "check(output, adaptation) if adaptation else check(output)"
+    assert read_snippet(code) == Snippet(setup=code, verdict=verdict)
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
