@@ -36,6 +36,9 @@ _WORD_SKILL = re.compile(r"^skill:[ \t]*", re.IGNORECASE)
 _NAMED_IN_FRONT = re.compile(
     r"^(?:name|title)[ \t]*:[ \t]*[\"']?(?P<name>[^\n]*?)[\"']?[ \t]*$", re.MULTILINE
 )
+_PURPOSE_IN_FRONT = re.compile(
+    r"^(?:description|purpose)[ \t]*:[ \t]*[\"']?(?P<line>[^\n]*?)[\"']?[ \t]*$", re.MULTILINE
+)
 # Headings that all skills share; even as the highest one they say nothing of this skill.
 _SECTION = re.compile(
     r"(?:example|goal|input|instruction|note|output|prerequisite|procedure|purpose|rule|step|tip)s?"
@@ -87,9 +90,12 @@ def split_front(markdown: str) -> tuple[str, str]:
 
 
 def purpose_of(markdown: str) -> str:
-    """The first line below a heading "Purpose", or the first line that is no heading."""
-    named = _PURPOSE.search(markdown)
-    plain = (line for line in markdown.splitlines() if line.strip() and not line.startswith("#"))
+    """The description or purpose in front, the first line below "Purpose", or the first of text."""
+    facts, body = split_front(markdown)
+    in_front = _PURPOSE_IN_FRONT.search(_short_lines(facts))
+    # Only marks, such as `>`, announce a text of several lines.
+    named = in_front if in_front and slug(in_front["line"]) else _PURPOSE.search(body)
+    plain = (line for line in body.splitlines() if line.strip() and not line.startswith("#"))
     line = named["line"] if named else next(plain, "")
     return " ".join(line.split())[:PURPOSE_CHARACTERS]
 

@@ -127,6 +127,10 @@ def test_what_is_worth_keeping(text: str, kept: bool) -> None:
         ("# A\n\n## Purpose\n\nTo count.\n\n## Steps\nx", "To count."),
         ("# A\n\nFirst line.\nSecond.", "First line."),
         ("# A\n## Steps", ""),
+        ("---\nname: a\ndescription: 'To count.'\n---\n# A\nFirst line.", "To count."),
+        ("---\nname: a\npurpose: To count.\n---\nFirst line.", "To count."),
+        ("---\nname: a\n---\n# A\nFirst line.", "First line."),
+        ("---\ndescription: >-\n  To count.\n---\nFirst line.", "First line."),
     ],
 )
 def test_the_purpose(markdown: str, purpose: str) -> None:
