@@ -52,7 +52,8 @@ class GivenScore(_Given):
 class GivenFinding(_Given):
     """One defect as the judge named it."""
 
-    severity: str = "suggestion"
+    # A null is a word that nobody knows, so it blocks acceptance: not the default.
+    severity: Words = "suggestion"
     dimension: Words = ""
     title: Words = ""
     detail: Words = ""

@@ -40,6 +40,12 @@ def test_a_structured_reply() -> None:
     assert found.resolved == ("F1",)
 
 
+def test_a_finding_without_a_severity_costs_no_score() -> None:
+    found = judged(reply(TONE, STYLE, findings=[{**BLOCKER, "severity": None}]))
+    assert [(item.severity, item.title) for item in found.findings] == [("important", "insult")]
+    assert found.slips == ("severity: found ''; allowed: blocker, important, suggestion.",)
+
+
 @pytest.mark.parametrize(
     "text",
     [
