@@ -16,6 +16,7 @@ from perdure.domain.evaluation.evaluators import JudgeEvaluator, JudgeParameters
 from perdure.domain.evaluation.rubric import Dimension
 
 ABOUT = 0.2
+# A longer quotation is material to work on rather than a term to mention.
 MAX_TERM_CHARACTERS = 80
 # Longer items are clauses: `mention that it keeps drinks cold and is light` names no words.
 LISTED_WORDS = 2
@@ -238,6 +239,7 @@ def _is_forbidden(before: str) -> bool:
 
 def _quoted(goal: str) -> Iterator[tuple[int, str]]:
     for found in _QUOTED.finditer(goal):
+        # American English puts the comma or full stop of the sentence inside the quotation.
         term = next(group for group in found.groups() if group is not None).strip(" ,.;:!?")
         if 0 < len(term) <= MAX_TERM_CHARACTERS:
             yield found.start(), term
@@ -248,6 +250,7 @@ def _listed(goal: str) -> Iterator[tuple[int, str]]:
     for found in _CUE.finditer(goal):
         items = _items(found["list"])
         short = all(len(item.split()) <= LISTED_WORDS for item in items)
+        # A single item is more often a clause: `include a short call to action` names no words.
         if len(items) > 1 and short and not _QUOTED.search(found["list"]):
             yield from ((found.end("cue"), item) for item in items)
 
@@ -290,4 +293,5 @@ def _json_keys(goal: str) -> list[str]:
     if found is None:
         return []
     items = [item.strip("'\"`“”„ ") for item in _items(found["list"])]
+    # One item that is no name shows that the list is prose, so none of it is taken for keys.
     return items if items and all(_NAME.fullmatch(item) for item in items) else []

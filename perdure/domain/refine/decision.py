@@ -220,6 +220,7 @@ def quality(facts: Facts) -> Decision | None:
     """
     settings = facts.settings
     threshold = PERFECT if settings.quality_threshold is None else settings.quality_threshold
+    # A mean can be high while one item fails, and a checklist needs them all.
     if settings.pattern == "checklist":
         return None
     if not (facts.enough_iterations and facts.trajectory.reached(threshold)):
@@ -304,6 +305,7 @@ def little_gain(facts: Facts) -> Decision | None:
     if threshold is None or not facts.enough_iterations:
         return None
     if facts.failing_parts > 0:
+        # A part may need several tries, of which the first gain nothing.
         if not trajectory.without_improvement(facts.settings.patience):
             return None
         figures = f"{trajectory.since_best} rounds without gain"
@@ -318,6 +320,7 @@ def plateau(facts: Facts) -> Decision | None:
     """The pattern `improvement`: no new best."""
     trajectory = facts.trajectory
     patience = facts.settings.patience if facts.failing_parts > 0 else 1
+    # A failed iteration counts as one without a new best, and is no plateau.
     compared = facts.is_scored and trajectory.scored > 1 and facts.enough_iterations
     if not (compared and trajectory.without_improvement(patience)):
         return None

@@ -133,6 +133,7 @@ def noted(
         return evaluation
     mode = evaluation.mode if evaluation.mode == "failed" else look.kind
     fraction = changes.fraction if changes else 0.0
+    # Rounded, because as floats ten changes of a tenth are less than one whole output.
     drift = 0.0 if look.kind == "full" else round(before.drift + fraction, 4)
     return evaluation.model_copy(update={"mode": mode, "drift": drift})
 

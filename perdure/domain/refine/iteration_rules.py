@@ -66,6 +66,7 @@ def fold(state: RefineState, rubric: Rubric) -> None:
     score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
     state.trajectory = state.trajectory.after(score, has_output=version is not None)
     if draft.output_hash is not None:
+        # Looked up before it is noted: behind that, each output would have been seen.
         draft.repeated = draft.output_hash in state.seen.hashes
         state.seen = state.seen.noted(draft.output_hash)
     state.failures_in_a_row = state.failures_in_a_row + 1 if draft.failure is not None else 0
@@ -86,6 +87,7 @@ def _keep(state: RefineState, version: BestDraft | None) -> None:
     if score is not None:
         state.newest = version
     best = state.trajectory.best
+    # By the iteration, as a tie of scores makes the newer draft the best.
     if best is not None and best.iteration == state.iteration:
         state.kept, state.best = version, state.last
         # Half a draft leaves the reserve closed, which pays for a closing text.
@@ -136,6 +138,7 @@ def facts_of(
             wall_seconds=wall,
             now=now,
             repeated=draft.repeated,
+            # A draft without a score achieves nothing, whatever a judge said of it.
             goal_achieved=_goal_achieved(settings, rubric, evaluation) if scored else None,
             tool_outputs={tool: str(n) for tool, n in state.turn.tallies.numbers.items()},
         ),

@@ -218,6 +218,7 @@ def _demands_artifact(rubric: Rubric, settings: RefineSettings) -> bool:
         return True
     if settings.termination is not None or settings.min_iterations > 1:
         return True
+    # Judges and people are no checks, and have no such field.
     kinds = {getattr(item.evaluator, "check", "") for item in rubric.dimensions}
     return bool(kinds & EVIDENT_ARTIFACTS) or any(item.decides for item in rubric.dimensions)
 

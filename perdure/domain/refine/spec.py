@@ -114,6 +114,7 @@ class OutputSettings(FrozenModel):
         return self.show_draft == "on" or (self.show_draft == "auto" and not small_model)
 
 
+# A field that was refused is missing among those that these two are given.
 def _default_threshold(fields: dict[str, object]) -> float | None:
     return None if fields.get("pattern") == "improvement" else QUALITY_THRESHOLD
 

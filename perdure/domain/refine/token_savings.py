@@ -92,12 +92,14 @@ def ceiling(iteration: int, *, permitted: int) -> float:
     if iteration <= 1:
         return first
     first_two = first + SECOND_SHARE
+    # More than two are permitted here: the last permitted one returned above.
     return first_two + (1.0 - first_two) * (iteration - 2) / (permitted - 2)
 
 
 def share_used(budget: Budget, iteration: int, *, permitted: int) -> bool:
     """Whether an iteration has used what it may; never without a token limit."""
     limit = budget.limits.tokens
+    # Zero means unlimited, as None does.
     if not limit:
         return False
     return budget.spent.tokens >= ceiling(iteration, permitted=permitted) * limit
