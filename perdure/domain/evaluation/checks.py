@@ -90,6 +90,7 @@ class ContainsCheck(FrozenModel):
     @model_validator(mode="after")
     def _demands_something(self) -> "ContainsCheck":
         terms = (*self.all, *self.any, *self.none)
+        # The empty text is in every output.
         if not terms or "" in terms:
             raise ValueError("at least one term in all, any or none, and no empty ones")
         return self

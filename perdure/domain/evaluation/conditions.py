@@ -49,6 +49,7 @@ class Timeout(FrozenModel):
         milliseconds = value["duration_ms"]
         most = MOST_SECONDS * 1000
         if (
+            # To Python, True is a number.
             isinstance(milliseconds, bool)
             or not isinstance(milliseconds, int | float)
             # Before the division, which with a huge number ends in an `OverflowError`: a crash, as

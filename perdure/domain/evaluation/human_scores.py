@@ -80,6 +80,7 @@ def _from_json(text: str) -> dict[str, tuple[float, str]]:
     return {
         str(name): (float(score), "")
         for name, score in value.items()
+        # Of whole numbers only 0 and 1: a 5 is meant on another scale. To Python True is an int.
         if isinstance(score, float) or (type(score) is int and score in {0, 1})
     }
 

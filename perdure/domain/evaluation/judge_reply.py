@@ -88,6 +88,7 @@ class GivenReply(_Given):
         return (*named, *beside)
 
 
+# It names `GivenFinding`, which is defined below it.
 GivenScore.model_rebuild()
 
 

@@ -91,6 +91,7 @@ class LineReader:
         if holds_finding(found["rest"].strip(_LEFT)):
             return f"The line {_shown(entry)} holds a finding; put it under FINDINGS."
         gap = found["rest"].strip().strip(f"()[].{_LEFT}").strip()
+        # Models write the minus sign of Unicode as well, which `float` refuses.
         return {"name": name, "score": float(found["number"].replace("−", "-")), "gap": gap}
 
     def finding(self, entry: str) -> Fields | str:

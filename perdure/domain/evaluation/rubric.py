@@ -73,6 +73,7 @@ class Dimension(FrozenModel):
     name: str = Field(min_length=1)
     evaluator: Evaluator
     description: str = ""
+    # An infinite weight would make the mean no number.
     weight: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     decides: bool = False
     part: Part | None = None

@@ -91,6 +91,7 @@ def check_termination(condition: Condition, facts: TerminationFacts) -> RunEnd |
 
 
 def _combined(condition: Combined, facts: TerminationFacts) -> RunEnd | None:
+    # In order: of several that come true under `or`, the first one names the outcome.
     verdicts = [check_termination(child, facts) for child in condition.conditions]
     true = [verdict for verdict in verdicts if verdict is not None]
     if condition.operator == "or":
