@@ -96,6 +96,7 @@ def reinforced(known: Learning, incoming: Learning) -> Learning:
     return known.model_copy(
         update={
             "text": text,
+            # What runs of two categories found holds beyond either.
             "category": known.category if known.category == incoming.category else None,
             # `max`: what a person is sure of is above what learning reaches, and must not fall to
             # it.

@@ -198,6 +198,7 @@ def skill_of(
     accepted = sum(origin.outcome == "accepted" for origin in pattern.origins)
     return Skill(
         kind="skill",
+        # Of the pattern alone, so that a repeated approval writes the same skill again.
         id=entry_id("skill", pattern.id),
         name=chosen,
         purpose=purpose_of(pattern),

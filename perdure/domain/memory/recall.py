@@ -111,6 +111,7 @@ def recalled(
     room = int(asked.token_limit * KNOWLEDGE_SHARE) if chosen else asked.token_limit
     knowledge = tell(rank(terms, known, now=asked.now), limit=room, now=asked.now)
     left = asked.token_limit - estimate(knowledge.text).total
+    # A proposal is held under its name and may not be told: it is missing all the same.
     at_hand = {skill.name.casefold() for skill in named if may_enter(skill)}
     shown = knowledge.shown["anti_patterns"]
     texts = [

@@ -28,6 +28,7 @@ _TITLE = re.compile(
     r"|^[ ]{0,3}(?:#{1,6}[ \t]+)?[*_]{0,2}skill:[*_]{0,2}[ \t]*(?P<named>\S.*?)[ \t]*[#*_]*$",
     re.IGNORECASE | re.MULTILINE,
 )
+# Possessive (`,}+`, `*+`): a long row of back-ticks would be searched again and again.
 _FENCE = re.compile(
     r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^[ ]{0,3}(?P=fence)|\Z)",
     re.DOTALL | re.MULTILINE,
@@ -105,6 +106,7 @@ def skill_name(markdown: str) -> str:
     named = slug(title_of(markdown) or "")
     if named:
         return named
+    # A model may write half a character (a lone surrogate), which UTF-8 refuses.
     content = " ".join(markdown.split()).encode("utf-8", "surrogatepass")
     return f"skill-{hashlib.sha256(content).hexdigest()[:HASH_CHARACTERS]}"
 
@@ -304,6 +306,7 @@ def approved(
         )
     return proposed.model_copy(
         update={
+            # The id that a skill of this name has, so that approval makes its next version.
             "id": f"skill-{called}",
             "name": called,
             "approved": True,

@@ -28,6 +28,7 @@ _STOP_WORDS = """
 NEGATIONS = frozenset(_NEGATIONS.split())
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 _SINGULAR_FROM = 4
+# As in `glass`, `status` and `analysis`.
 _NO_PLURALS = ("ss", "us", "is")
 
 
