@@ -78,6 +78,7 @@ def progress_of(trials: Sequence[Trial]) -> Progress:
     runs = [one for trial in trials for one in trial.tries]
     return Progress(
         following=following,
+        # Trials behind the first open one may have ended: they are asked for again, and say so.
         ended=following,
         # Known costs beside unknown ones too: the budget counted them before.
         spent_usd=sum((one.least_usd for one in runs), Decimal(0)),
@@ -100,6 +101,7 @@ def fits(
 
 
 def _within(held: Decimal | int, limit: Decimal | int | None, *, unlimited: bool) -> bool:
+    # Zero means unlimited, as None does.
     if not limit:
         return True
     return held < limit if unlimited else held <= limit

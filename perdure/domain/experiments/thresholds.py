@@ -109,6 +109,7 @@ def _setting_of(task: Fields) -> Setting | None:
     gains = refine.improvement_threshold if refine.pattern == "confidence" else None
     return Setting(
         max_iterations=refine.max_iterations,
+        # Without a threshold the loop ends at a full score all the same.
         quality_threshold=refine.quality_threshold or PERFECT,
         improvement_threshold=gains or 0.0,
     )
@@ -182,6 +183,7 @@ def _stopping_earlier(recorded: Setting, longest: int) -> list[Setting]:
     quality, least = recorded.quality_threshold, recorded.improvement_threshold
     return [
         Setting(max_iterations=most, quality_threshold=reached, improvement_threshold=gain)
+        # From the longest run on all limits do the same, so the recorded one stands for them.
         for most in (*range(1, longest), recorded.max_iterations)
         for reached in (*(one for one in QUALITIES if one < quality), quality)
         for gain in (least, *(one for one in IMPROVEMENTS if one > least))
