@@ -91,12 +91,14 @@ def expand(reply: str, previous: str) -> str:
     """
     if "unchanged #" not in reply:
         return reply
+    # Not `splitlines`, which ends lines at other characters too: marks count line feeds.
     lines = previous.split("\n")
 
     def passage(mark: re.Match[str]) -> str:
         folded = "\n".join(lines[int(mark[1]) - 1 : int(mark[2])])
         return folded if _digest(folded) == mark[3] else mark[0]
 
+    # As they stand, escapes included: the mark is between quotation marks in the reply too.
     leaves = {_digest(leaf["value"]): leaf["value"] for leaf in _STRING.finditer(previous)}
     restored = _LINES_MARK.sub(passage, reply)
     return _LEAF_MARK.sub(lambda mark: leaves.get(mark[1], mark[0]), restored)
@@ -137,6 +139,7 @@ def _digest(text: str) -> str:
 
 def _preview(text: str) -> str:
     """The first words, without what could be taken for the end of a mark or of a string."""
+    # More than is shown, as runs of blanks and marks go; all of a long text would take time.
     words = " ".join(_NOT_SHOWN.sub(" ", text[: 4 * PREVIEW_CHARACTERS]).split())
     if len(words) <= PREVIEW_CHARACTERS:
         return words
@@ -188,6 +191,7 @@ def _python_bodies(nodes: Sequence[ast.stmt], within: str = "") -> Iterator[_Bod
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 first = node.body[0].lineno
+                # A body on the line of its signature cannot be folded without it.
                 if first > node.lineno:
                     yield _Body(first, last, f"body of {within}{node.name}", node.lineno)
             case ast.ClassDef():

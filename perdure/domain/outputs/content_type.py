@@ -51,6 +51,7 @@ def code_lines(text: str) -> list[str]:
     said = [number for number, line in enumerate(lines) if line.strip()]
     fences = [number for number, line in enumerate(lines) if _FENCE.match(line)]
     if len(fences) == 2 and fences == [said[0], said[-1]]:
+        # Emptied and not dropped, so that the numbers of lines stay.
         lines[fences[0]] = lines[fences[1]] = ""
     return lines
 
@@ -66,6 +67,7 @@ def python_tree(text: str) -> ast.Module | None:
             tree = ast.parse("\n".join(code_lines(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    # A single word, or a sentence in quotes, is an expression to Python.
     said = any(not isinstance(node, ast.Expr) for node in tree.body)
     return tree if said else None
 

@@ -18,6 +18,7 @@ ChangeKind = Literal["code", "comments", "docs", "tests", "structure"]
 Lines = tuple[int, int]
 
 KINDS: tuple[ChangeKind, ...] = ("code", "comments", "docs", "tests", "structure")
+# Spans travel in the state of a run and in its history.
 SPANS_KEPT = 64
 POPULAR_LINES = 2_000
 MOST_PAIRS = 50_000

@@ -26,6 +26,7 @@ def lines_of(where: str, text: str) -> frozenset[int]:
     lines = text.split("\n")
     found: set[int] = set()
     for first, last in _LINE_NUMBERS.findall(where):
+        # Cut to the text, as a model may name lines that there are not, up to a million of them.
         end = min(int(last or first), len(lines))
         found.update(range(max(1, int(first)), end + 1))
     phrases = [next(filter(None, groups)) for groups in _QUOTED.findall(where)] or [where]

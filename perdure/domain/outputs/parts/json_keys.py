@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from perdure.domain.foundation.json_extraction import encodable
 
+# Code and prose may hold many braces, and each try may read on to the end.
 BRACES_TRIED = 8
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -99,6 +100,7 @@ def _object(text: str, start: int) -> Object | None:
     shifted = tuple(Member(one.key, one.start - start, one.end - start) for one in members)
     if whole:
         return Object(text[start:end], shifted, whole=True)
+    # Closed, so that what is complete of it can be read as JSON.
     return Object(text[start:end] + "\n}", shifted, whole=False) if shifted else None
 
 
@@ -137,6 +139,7 @@ def _value_end(text: str, at: int) -> int | None:
         return None  # no JSON value, or too deep to be worth it
 
 
+# Python reads `NaN` and `Infinity`, which JSON does not have.
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 

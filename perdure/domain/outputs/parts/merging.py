@@ -146,9 +146,11 @@ def merge_replies(
     if not better:
         return kept
     merged = offer
+    # Some parts alone may do worse on checks of the whole than all of them did.
     if better != offered:
         text = replaced(kept.text, better, rubric, kind)
         merged = Version(text, evaluate(text))
+    # By checks alone: a judge has seen the kept version, and not yet the merge.
     old, new = _mean(rubric.checks, kept.evaluation), _mean(rubric.checks, merged.evaluation)
     return kept if new is None or (old is not None and new < old) else merged
 

@@ -104,6 +104,7 @@ def closed(text: str) -> str:
     opened: str | None = None
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         opened = _fence_after(opened, line)
+    # An open block would swallow the headings of the sections that are put behind it.
     return text if opened is None else f"{text.rstrip()}\n{opened}\n"
 
 
@@ -136,6 +137,7 @@ def _plain(title: str) -> str:
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Each line with its end, and whether it belongs to a block of code."""
     fence: str | None = None
+    # Not `splitlines`: joined, the lines must give the text back byte for byte.
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         after = _fence_after(fence, line)
         yield line, fence is not None or after is not None
