@@ -17,6 +17,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import run_id
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.run.result import exit_code
+from perdure.extending.own_thread import in_own_thread
 from perdure.interfaces.cli.commands.load_task import shipped_refinement
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.follow import follow
@@ -91,8 +92,8 @@ async def _show(
         session.output.note(
             f"The Web UI stays until you press Enter, {LINGER_S:.0f} s at most.", style=DIM
         )
-        # With a time limit of its own, as a thread that waits for input cannot be cancelled.
-        await asyncio.to_thread(select.select, [sys.stdin], [], [], LINGER_S)
+        # In a thread of its own: Ctrl-C would wait for one of the pool until the time is up.
+        await in_own_thread(lambda: select.select([sys.stdin], [], [], LINGER_S))
     return exit_code(ended.outcome)
 
 

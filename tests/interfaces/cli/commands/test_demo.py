@@ -1,6 +1,12 @@
 """The demo: its own home, its ending, and the comparison from its own runs."""
 
 import json
+import os
+import pty
+import signal
+import sys
+import threading
+import time
 
 import pytest
 
@@ -36,6 +42,26 @@ def test_services_are_stopped_after_ctrl_c_too(perdure: Installation) -> None:
     assert perdure.run("demo") == 130
     assert perdure.calls[-1] == "down"
     assert "The run goes on" not in perdure.err
+
+
+def test_ctrl_c_at_the_end_waits_for_nothing(
+    perdure: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, theirs = pty.openpty()
+
+    def presses() -> None:
+        while "until you press Enter" not in perdure.err:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with os.fdopen(theirs, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        threading.Thread(target=presses, daemon=True).start()
+        began = time.monotonic()
+        assert perdure.run("demo", terminal=True) == 130
+        assert time.monotonic() - began < demo.LINGER_S / 2
+    os.close(keys)
+    assert perdure.calls[-1] == "down"
 
 
 def test_seeds_are_one_experiment_at_equal_spend(perdure: Installation) -> None:
