@@ -12,6 +12,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run.child_questions import Question
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Answer
 from perdure.interfaces.cli.answer_gates import LINE_BYTES, Asking, asking_on, keyboard_of
@@ -219,6 +220,21 @@ def test_a_pipe_is_no_keyboard(perdure: Installation) -> None:
     assert perdure.run("watch", RUN, terminal=True) == 0
     assert "[a]pprove" not in perdure.out
     assert perdure.gateway.sent == []
+
+
+def test_what_a_run_below_asks_is_shown_where_nobody_types(perdure: Installation) -> None:
+    asked = Question(
+        run=f"{RUN}.w1",
+        path=("w1",),
+        gate="g1",
+        kind="question",
+        prompt="Tea or coffee?",
+        opened_at=TEA.opened_at,
+    )
+    perdure.gateway.statuses[RUN] = status(lifecycle="waiting", questions=(asked,))
+    assert perdure.run("watch", RUN, terminal=True) == 0
+    assert "w1 asks: " in perdure.out and "Tea or coffee?" in perdure.out
+    assert f"perdure gates {RUN}.w1" in perdure.out
 
 
 def test_a_program_is_never_asked(perdure: Installation, terminal: tuple[int, TextIO]) -> None:

@@ -12,6 +12,7 @@ from perdure.interfaces.cli.views.layout import DIM, LIFECYCLE_STYLES, address, 
 from perdure.interfaces.cli.views.status import (
     gate_lines,
     parts_line,
+    question_line,
     score_line,
     spend_line,
     state_line,
@@ -55,6 +56,8 @@ def live_view(
         pairs(facts),
         web,
         *(gate_lines(gate, status.id) for gate in status.gates),
+        # No event of the run tells of them, and without a keyboard nobody is asked.
+        *(question_line(question) for question in status.questions),
         line(("Ctrl-C leaves the run going.", DIM)),
     )
 
