@@ -1,5 +1,6 @@
 """The REST API: serve it, and make, rotate, list and revoke the tokens that open it."""
 
+import os
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -203,7 +204,8 @@ def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
     """The folders that a token is bound to: absolute, with links resolved."""
     found: list[str] = []
     for text in given:
-        folder = (session.context.folder / text).expanduser()
+        # The shell leaves the `~` of `--folder=~/work` as it is.
+        folder = session.context.folder / os.path.expanduser(text)
         if not folder.is_dir() or "\n" in str(folder.resolve()):
             raise InvalidInput(
                 f"--folder {text[:200]!r} is not a folder.",

@@ -120,6 +120,16 @@ def test_a_person_who_signs_in_elsewhere_has_no_secret_to_rotate(world: Installa
     assert f"perdure api token revoke {person.id}" in world.err
 
 
+@pytest.mark.parametrize("words", ["--folder=~/work", "--folder=work"])
+def test_a_token_is_bound_to_a_folder_of_the_home_too(
+    world: Installation, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    (world.folder / "work").mkdir()
+    monkeypatch.setenv("HOME", str(world.folder))
+    assert world.run("api", "token", "create", "page", words, "--json") == 0
+    assert told(world)["folders"] == [str((world.folder / "work").resolve())]
+
+
 def test_serving_says_where(world: Installation) -> None:
     assert world.run("api", "serve", "--port", "9000", "--json") == 0
     assert told(world) == {"type": "api", "url": "http://127.0.0.1:9000"}
