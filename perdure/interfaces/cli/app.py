@@ -15,7 +15,13 @@ from rich.console import Console
 from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.app_context import AppContext
 from perdure.interfaces.cli.console import UNWRITTEN, console_on, lead_nowhere
-from perdure.interfaces.cli.invoke import bound_to, require_text, with_standard_input, without_json
+from perdure.interfaces.cli.invoke import (
+    bound_to,
+    places_told,
+    require_text,
+    with_standard_input,
+    without_json,
+)
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.session import Session
 
@@ -150,7 +156,8 @@ def main(context: AppContext, argv: Sequence[str]) -> int:
 def _carried_out(session: Session, words: Sequence[str]) -> int:
     try:
         require_text(words)
-        return _run(session, words)
+        with places_told():
+            return _run(session, words)
     except PerdureError as error:
         session.output.error(error)
         _tell_it_goes_on(session)

@@ -1,9 +1,11 @@
 """Resolves a command line to a command and its arguments."""
 
+import errno
 import inspect
 import os
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
@@ -12,6 +14,9 @@ from perdure.domain.foundation.errors import InvalidInput
 JSON_FLAG = "--json"
 _OPTION = re.compile(r"--?[\w-]*(=.*)?", re.DOTALL)
 TAKE_TASKS = frozenset({"run", "validate"})
+UNUSABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
+"""What the system says of a path that it does not let this process look at."""
+PATH_CHARACTERS = 200
 Command = Callable[..., Coroutine[object, object, int | None]]
 
 
@@ -65,6 +70,24 @@ def require_text(words: Sequence[str]) -> None:
                     f"{word!r} is no text in UTF-8.",
                     cure="Let the terminal or the script write UTF-8.",
                 ) from None
+
+
+@contextmanager
+def places_told() -> Generator[None]:
+    """Refuse a path that the system does not let this process look at, in words.
+
+    Raises:
+        InvalidInput: with the path and what the system says of it.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or error.errno not in UNUSABLE:
+            raise
+        raise InvalidInput(
+            f"{str(error.filename)[:PATH_CHARACTERS]} cannot be used: {error.strerror}.",
+            cure="Name another place, or let this user read that one.",
+        ) from error
 
 
 def _is_dashed_text(word: str) -> bool:

@@ -52,6 +52,18 @@ def test_a_place_that_takes_no_file_is_named(
     assert (perdure.folder / FILE).read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.parametrize(
+    "words", [("schema", "--check"), ("api", "token", "create", "me", "--folder")]
+)
+def test_a_place_that_the_system_does_not_look_at_is_named(
+    perdure: Installation, words: tuple[str, ...]
+) -> None:
+    assert perdure.run(*words, "a" * 300) == 2
+    said = "".join(perdure.err.split())
+    assert "aaaa" in said and "cannotbeused:Filenametoolong." in said
+    assert "Nameanotherplace" in said
+
+
 def test_folders_above_a_file_are_made(perdure: Installation) -> None:
     assert perdure.run("new", "a goal", "--to", "tasks/new/t.yaml") == 0
     assert (perdure.folder / "tasks" / "new" / "t.yaml").is_file()

@@ -10,7 +10,7 @@ from cyclopts import App
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.interfaces.cli.app import INSIST_S
-from perdure.interfaces.cli.invoke import bound_to, require_text, without_json
+from perdure.interfaces.cli.invoke import bound_to, places_told, require_text, without_json
 from perdure.interfaces.cli.output import Output
 from perdure.interfaces.cli.repl.completion import Branch, branch_of
 from perdure.interfaces.cli.repl.parse_line import meaning
@@ -79,7 +79,8 @@ class Shell:
         output = Output(context.stdout, context.stderr, as_json=wanted)
         try:
             require_text(plain)
-            return await self._run(plain, output)
+            with places_told():
+                return await self._run(plain, output)
         except PerdureError as error:
             output.error(error)
             return error.exit_code

@@ -125,6 +125,12 @@ async def test_a_script_gets_json_of_what_is_refused_too(perdure: Installation) 
     assert json.loads(perdure.out)["code"] == "not_found"
 
 
+async def test_a_place_that_cannot_be_looked_at_ends_its_line_alone(perdure: Installation) -> None:
+    lines = given(f"/schema --check {'a' * 300}", f"/pause {RUN}")
+    assert await shell_of(perdure).run(lines) == 2
+    assert [type(sent).__name__ for _, sent in perdure.gateway.sent] == ["Pause"]
+
+
 async def test_json_of_the_prompt_counts_for_each_of_its_lines(perdure: Installation) -> None:
     context = perdure.context()
     session = Session(context, Output(context.stdout, context.stderr, as_json=True))
