@@ -1,5 +1,6 @@
 """Files that commands write where a person says; what the system refuses is told in words."""
 
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,11 @@ def writing(path: Path, *, cure: str) -> Generator[None]:
         else:
             why = cause_in_words(error, otherwise=error.strerror or "the system refused it")
         raise NotAllowed(f"{path} cannot be written: {why}.", cure=cure) from error
+
+
+def as_typed(path: Path, folder: Path) -> str:
+    """A path as one word of a command that is typed in a folder."""
+    return shlex.quote(str(path.relative_to(folder) if path.is_relative_to(folder) else path))
 
 
 def require_place(path: Path, *, option: str) -> None:

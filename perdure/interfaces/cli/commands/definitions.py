@@ -20,7 +20,7 @@ from perdure.interfaces.cli.views.definitions import (
     loop_check,
 )
 from perdure.interfaces.cli.views.layout import DIM, GOOD, WARN, line, stack
-from perdure.interfaces.cli.written_files import writing
+from perdure.interfaces.cli.written_files import as_typed, writing
 from perdure.interfaces.definitions import (
     DEFINITIONS,
     LOOPS,
@@ -185,11 +185,7 @@ async def _copied(session: Session, found: Definition, folder: Path) -> None:
         if source.is_dir():
             await session.context.lay_out(source, beside)
         path.write_text(found.text, encoding="utf-8")
-    shown = (
-        path.relative_to(session.context.folder)
-        if path.is_relative_to(session.context.folder)
-        else path
-    )
+    shown = as_typed(path, session.context.folder)
     view = stack(
         line(("✓ ", GOOD), f"{path}"),
         line((f"edit it, then: perdure run {shown}  (its example: {beside})", DIM)),

@@ -12,7 +12,7 @@ from perdure.interfaces.cli.commands.load_task import draft_task
 from perdure.interfaces.cli.commands.parameters import Given
 from perdure.interfaces.cli.session import Session
 from perdure.interfaces.cli.views.layout import DIM, GOOD, line, stack
-from perdure.interfaces.cli.written_files import write_file, writing
+from perdure.interfaces.cli.written_files import as_typed, write_file, writing
 from perdure.interfaces.schemas import schema_of, schemas, stale_schemas, text_of, write_schemas
 
 NAME_WORDS = 5
@@ -30,13 +30,14 @@ async def new(goal: str, /, *, to: Path | None = None, force: bool = False, sess
         raise InvalidInput(
             "The goal is empty.", cure='Say what is to be done: perdure new "a goal".'
         )
-    path = session.context.folder / (to or f"{_name_of(goal)}.yaml")
+    folder = session.context.folder
+    path = folder / (to or f"{_name_of(goal)}.yaml")
     text = draft_task(goal, path=path)
     write_file(path, text.encode(), option="--to", force=force)
     names = [item["name"] for item in yaml.safe_load(text)["rubric"]]
     view = stack(
         line(("✓ ", GOOD), f"{path}: {', '.join(names)}"),
-        line((f"edit it, then: perdure run --dry-run {path.name}", DIM)),
+        line((f"edit it, then: perdure run --dry-run {as_typed(path, folder)}", DIM)),
     )
     session.output.show(view, {"type": "task", "path": str(path), "dimensions": names})
 

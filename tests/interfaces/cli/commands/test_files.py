@@ -1,6 +1,8 @@
 """Task files: drafts that validate, shipped ones that can be read."""
 
 import json
+import re
+import shlex
 
 import pytest
 import yaml
@@ -44,6 +46,20 @@ def test_new_never_writes_over_a_file_unasked(perdure: Installation) -> None:
     assert (perdure.folder / "t.yaml").read_text(encoding="utf-8") == "mine"
     assert perdure.run("new", GOAL, "--to", "t.yaml", "--force", "--json") == 0
     assert json.loads(perdure.out)["path"] == str(perdure.folder / "t.yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("new", GOAL, "--to", "my tasks/t.yaml"), ("definitions", "job-matching", "--to", "my tasks")],
+)
+def test_the_command_that_runs_a_new_file_finds_it(
+    perdure: Installation, words: tuple[str, ...]
+) -> None:
+    assert perdure.run(*words, terminal=True) == 0
+    told = " ".join(re.sub("\x1b\\[[0-9;]*m", "", perdure.out).split())
+    command = told.partition("edit it, then: ")[2].partition(" (its example")[0]
+    *_, named = shlex.split(command)
+    assert (perdure.folder / named).is_file()
 
 
 def test_validate_needs_a_file(perdure: Installation) -> None:
