@@ -63,13 +63,16 @@ async def history(run: OneRun = LAST, /, *, session: Given) -> None:
     async with session.connected() as services:
         resolved = await services.gateway.resolve(run)
         records = await services.gateway.records(resolved)
-        best = max(
-            (item for item in records if item.score is not None),
-            key=lambda item: (item.score or 0.0, item.index),
-            default=None,
-        )
+        best = await best_scored(services.gateway, resolved)
         data = {"type": "history", "run": resolved, "iterations": list(records)}
-        session.output.show(history_view(records, best.index if best else None), data)
+        session.output.show(history_view(records, best), data)
+
+
+async def best_scored(gateway: RunGateway, run: str) -> int | None:
+    """The iteration that the run takes for its best; None without a score."""
+    # By the run: after a change of the rubric, records keep scores by the one before.
+    best = (await gateway.status(run)).best
+    return None if best is None or best.score is None else best.iteration
 
 
 async def result(run: OneRun = LAST, /, *, wait: bool = False, session: Given) -> int:

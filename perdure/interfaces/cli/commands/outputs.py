@@ -12,6 +12,7 @@ from perdure.domain.foundation.names import fitting
 from perdure.domain.foundation.tolerance import read_as
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.records import IterationRecord
+from perdure.interfaces.cli.commands.inspect import best_scored
 from perdure.interfaces.cli.commands.parameters import Given, OneRun
 from perdure.interfaces.cli.session import LAST
 from perdure.interfaces.cli.views.history import coloured_diff, comparison_view, transcript_view
@@ -258,8 +259,8 @@ async def _pair(
             f"{run} has {plural(len(records), 'iteration')}; two are needed to compare.",
             cure=f"`perdure result {run}` shows the output.",
         )
-    scored = [record for record in records if record.score is not None]
-    best = max(scored, key=lambda item: (item.score or 0.0, item.index), default=records[-1])
+    kept = await best_scored(services.gateway, run)
+    best = next((record for record in records if record.index == kept), records[-1])
     start = records[0] if first is None else record_of(records, first, run)
     other = best if second is None else record_of(records, second, run)
     if start.index == other.index and second is None:

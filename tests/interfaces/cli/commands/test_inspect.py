@@ -11,9 +11,19 @@ from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.foundation.refs import BlobRef
+from perdure.domain.run.result import Mark
 from perdure.domain.run.status import StoredRun
 from tests.interfaces.cli.memory import Installation
-from tests.interfaces.cli.samples import NOW, RECORDS, RUN, gate, patch_result, result, status
+from tests.interfaces.cli.samples import (
+    NOW,
+    RECORDS,
+    RUN,
+    gate,
+    patch_result,
+    record,
+    result,
+    status,
+)
 
 SPEC = f"sha256:{9:064x}"
 
@@ -234,6 +244,17 @@ def test_diff_shows_two_iterations(perdure: Installation) -> None:
     assert "It has: 1, 2." in perdure.err
     perdure.gateway.iterations = RECORDS[:1]
     assert perdure.run("diff", RUN) == 4
+
+
+def test_the_best_iteration_is_the_one_that_the_run_takes_for_it(perdure: Installation) -> None:
+    # The rubric was changed after the first, whose draft is scored anew: by then lower.
+    perdure.gateway.iterations = (record(1, 0.95), record(2, 0.4), record(3, 0.8), record(4, 0.6))
+    perdure.gateway.statuses[RUN] = status(best=Mark(iteration=3, score=0.8))
+    perdure.blobs.texts = {f"sha256:{index:064x}": f"draft {index}\n" for index in range(1, 5)}
+    assert perdure.run("history", RUN) == 0
+    assert "3★" in perdure.out and "1★" not in perdure.out
+    assert perdure.run("diff", RUN) == 0
+    assert "-draft 1\n+draft 3" in perdure.out
 
 
 def test_a_difference_in_line_ends_is_told(perdure: Installation) -> None:
