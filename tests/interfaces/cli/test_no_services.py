@@ -1,5 +1,6 @@
 """The command line where no service runs and none is named: nothing is looked for elsewhere."""
 
+import asyncio
 import io
 import socket
 from collections.abc import Sequence
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.settings.variables import Settings
+from perdure.adapters.stores.open_stores import open_stores
 from perdure.cli_wiring import app_context
+from perdure.domain.run.status import StoredRun
 from perdure.interfaces.cli.app import main
+from tests.interfaces.cli.samples import NOW, RUN, START, result
 
 NOTHING_RUNS = "No services of this installation run, and TEMPORAL_ADDRESS names no Temporal server"
 
@@ -131,6 +135,33 @@ def test_wrong_files_are_refused_before_anything_starts(
     code, text = said(folder, 9, words)
     assert (code, told in text, "starting" in text) == (2, True, False), text
     assert not (folder / "home" / "temporal.sqlite").exists()
+
+
+def test_what_is_stored_is_shown_without_the_server_that_knows_what_was_learned(
+    folder: Path,
+) -> None:
+    done = result(learnings_started=True)
+    row = StoredRun(
+        id=RUN,
+        kind="refine",
+        goal=GOOD,
+        label=None,
+        lifecycle="completed",
+        outcome="accepted",
+        started_at=START,
+        ended_at=NOW,
+        result=done.model_dump_json(),
+    )
+
+    async def keep() -> None:
+        stores = await open_stores(folder / "home")
+        await stores.records.put_run(row)
+        await stores.close()
+
+    asyncio.run(keep())
+    code, text = said(folder, 9, ("result", RUN))
+    assert (code, "A bottle of steel." in text) == (0, True), text
+    assert "learned not known, as no server answers now" in text
 
 
 PAID = """\

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from perdure.domain.evaluation.outcomes import retry_helps
-from perdure.domain.foundation.errors import NotAllowed, NotFound
+from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.run.child_runs import is_child
 from perdure.domain.run.hooks import failure_line
@@ -63,6 +63,9 @@ async def find_learned(services: Services, result: RunResult) -> Learned | None:
         ended = await services.gateway.result(learner, wait=False)
     except (NotAllowed, NotFound):
         return Learned(f"continues in a separate run: perdure watch {learner}")
+    except ServiceUnavailable:
+        # Only the server has its end, and the result must not wait for it.
+        return Learned("not known, as no server answers now")
     entries = await services.memory.list(kinds=("learning",), limit=LOOKED_AT)
     count = sum(any(origin.run == result.id for origin in item.origins) for item in entries)
     # Its explanation says that the learning run went well, which would mislead after a failed run.
