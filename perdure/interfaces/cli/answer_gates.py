@@ -53,6 +53,7 @@ class Keyboard:
     def discard(self) -> None:
         """Drop unread input, including an unfinished line."""
         if self.is_ours:
+            # From the background, the system would stop this process for it.
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def line(self) -> str:
@@ -73,6 +74,7 @@ class Keyboard:
         if not self.is_ours:
             raise EOFError
         try:
+            # Past Python's reader, whose buffer would keep lines where no event loop sees them.
             typed = os.read(self._fd, 2 * LINE_BYTES)
         except OSError as error:
             raise EOFError from error
@@ -85,6 +87,7 @@ class Keyboard:
 
 
 def _settle(ready: asyncio.Future[None]) -> None:
+    # Called in each turn of the loop while keys are there, until the reader is removed.
     if not ready.done():
         ready.set_result(None)
 
@@ -234,6 +237,7 @@ class Asking:
         """Answer exactly this gate: by its name and the full hash of the arguments shown."""
         answer = Answer(
             by=self._session.context.user,
+            # Another one for each try: after a refusal, another answer may be typed.
             request_id=uuid4().hex,
             gate=asked.gate.name,
             choice=said.choice,

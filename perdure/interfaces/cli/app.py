@@ -134,6 +134,7 @@ def build(
     for group, commands in GROUPS.items():
         for name, place in commands.items():
             app.command(f"{COMMANDS}.{place}", name=name, group=group)
+    # Help, and the hint at a misspelt name, need all commands with what they do.
     if not any(called in commands for commands in GROUPS.values()):
         app.resolved_commands()
     return app
@@ -162,9 +163,11 @@ def _carried_out(session: Session, words: Sequence[str]) -> int:
         session.output.error(error)
         _tell_it_goes_on(session)
         return error.exit_code
+    # Not returned as a code: only here is it told that a followed run goes on.
     except _Interrupted as interrupted:
         _tell_it_goes_on(session)
         return interrupted.code
+    # Python's own handler raises it, which stands again after a line of the prompt.
     except KeyboardInterrupt:
         _tell_it_goes_on(session)
         return INTERRUPTED
@@ -199,6 +202,7 @@ def refuse(error: PerdureError, argv: Sequence[str]) -> int:
 
 def leave(code: int) -> NoReturn:
     """End the process at once; a normal exit can crash in the threads of the Temporal client."""
+    # `os._exit` writes out no buffers.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -210,6 +214,7 @@ def _run(session: Session, words: Sequence[str]) -> int:
     consoles = console_on(context.stdout), console_on(context.stderr)
     app = build(context.version, *consoles, called=called)
     command, bound, ignored = bound_to(app, words)
+    # `--help` and `--version` are commands of the library, which take none.
     if "session" not in ignored:
         _ = command(*bound.args, **bound.kwargs)
         return 0
@@ -221,11 +226,13 @@ async def _interruptible(work: Coroutine[object, object, int | None]) -> int:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupt = _Interrupt(task)
     with suppress(ValueError, RuntimeError):  # not the main thread: signals belong to somebody else
+        # SIGTERM too: containers and schedulers send it, and what is open must be closed.
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupt, number)
     try:
         return await work or 0
     except asyncio.CancelledError:
+        # An error of its own: `asyncio.run` would let a bare cancellation through as a traceback.
         raise _Interrupted(interrupt.code) from None
 
 

@@ -17,6 +17,7 @@ async def beside(work: Coroutine[object, object, None]) -> AsyncGenerator[None]:
         yield
     finally:
         task.cancel()
+        # Waited for, so that it prints nothing behind what comes after the block.
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         if isinstance(ended, Exception):
             _log.warning("background_failed", exc_info=ended)

@@ -26,6 +26,7 @@ from perdure.interfaces.services import RuntimeView, Services
 # A supervisor that died is restarted after a second, but a busy machine takes longer.
 GONE_AFTER_S = 20.0
 BACK_WITHIN_S = 300.0
+# Where the services run and still nobody answers, following has to end at some point.
 TRIES = 3
 POLL_S = 0.5
 
@@ -97,6 +98,7 @@ async def follow(session: Session, services: Services, run: str) -> RunResult:
         await _live(session, services, run)
     else:
         await _lines(session, gateway, run)
+    # Waited for, as it is stored a moment after the event of the end.
     result = await gateway.result(run, wait=True)
     session.following = None
     return result
@@ -154,6 +156,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
     troubles: list[str] = []
     below: tuple[Below, ...] = ()
     draft = ""
+    # Troubles are told above the picture later: a line on standard error would tear it.
     told_of = lasting_events(session, gateway, run, on_trouble=troubles.append)
     with session.output.live(live_view(moved_on(status, looked), spinner=spinner)) as picture:
         async with asking_on(session, services, picture) as asking:
@@ -169,6 +172,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
                         status = await gateway.status(run)
                         below = await tree_below(gateway, status)
                         if any(event.type == "iteration_completed" for event in events):
+                            # One without an output leaves the draft before it in sight.
                             draft = await _draft(services, run) or draft
                 # A line printed now would end up in the middle of what a person is typing.
                 if not asking.open:
@@ -176,6 +180,7 @@ async def _live(session: Session, services: Services, run: str) -> None:
                 await asking.look(status)
                 moved = moved_on(status, now)
                 picture.update(live_view(moved, spinner=spinner, below=below, draft=draft))
+        # What was held back while a question had the terminal.
         _tell(picture, untold)
 
 
@@ -207,6 +212,7 @@ async def _batches(events: AsyncIterator[Event]) -> AsyncIterator[list[Event]]:
             batch: list[Event] = []
             with suppress(TimeoutError):
                 first = await asyncio.wait_for(queue.get(), timeout=TICK_S)
+                # All that is there in one batch, since each batch costs a query of the run.
                 for item in (first, *(queue.get_nowait() for _ in range(queue.qsize()))):
                     if item is None:
                         is_open = False
@@ -225,4 +231,5 @@ async def _feed(events: AsyncIterator[Event], queue: "asyncio.Queue[Event | None
         async for event in events:
             queue.put_nowait(event)
     finally:
+        # Also after an error, which nobody would hear of while the queue is waited for.
         queue.put_nowait(None)

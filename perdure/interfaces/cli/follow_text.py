@@ -51,6 +51,7 @@ class _Printed:
             self._output.go_on(part.text)
             self._open_line = not part.text.endswith("\n")
             self._speaking = speaker
+        # The end of another call must not break the line of the one that speaks.
         if part.type == "call_ended" and speaker == self._speaking:
             self.close()
 
@@ -67,6 +68,7 @@ class _Printed:
         self._speaking = part.call, part.attempt
 
     def _note(self, text: str) -> None:
+        # `close` forgets who speaks, and a note between two pieces is no other speaker.
         speaking = self._speaking
         self.close()
         self._output.tell(line((f"[{text}]", DIM)))

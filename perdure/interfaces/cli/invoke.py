@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, UnusedCliTokensError
 from perdure.domain.foundation.errors import InvalidInput
 
 JSON_FLAG = "--json"
+# What is given behind `=` may have several lines.
 _OPTION = re.compile(r"--?[\w-]*(=.*)?", re.DOTALL)
 TAKE_TASKS = frozenset({"run", "validate"})
 UNUSABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})

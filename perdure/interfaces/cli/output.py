@@ -98,6 +98,7 @@ class Output:
     def tell(self, view: RenderableType) -> None:
         """Print something for people, on standard output."""
         if self._out.is_terminal:
+            # Not cropped: an address stays whole on its line, to be copied and clicked.
             self._out.print(view, crop=False)
         else:
             self._write(plain(view))
@@ -165,6 +166,7 @@ class Output:
         if self._err.is_terminal:
             self._err.print(told)
         else:
+            # rich takes a pipe for 80 columns wide, and would break lines that programs search.
             self._err.print(Text(plain(told)), soft_wrap=True)
         # Last, as standard output may be what fails.
         if self.as_json:

@@ -74,4 +74,5 @@ async def each_run(services: Services, given: Sequence[str]) -> list[str]:
         raise InvalidInput("This command takes runs by name, not `all`.", cure="Name their ids.")
     if ALL in given:
         raise InvalidInput("`all` was given beside other ids.", cure="Give `all` alone.")
+    # Each once: a run that is named by two of its beginnings gets one message.
     return list(dict.fromkeys([await services.gateway.resolve(item) for item in given]))

@@ -37,6 +37,7 @@ def require_place(path: Path, *, option: str) -> None:
     """
     with writing(path, cure=f"Name another file with {option}."):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A link to nowhere is no file to `exists`, and must not be taken away as a new one.
         is_new = not (path.exists() or path.is_symlink())
         # Opened, as permissions alone do not tell: a disk may be mounted for reading only.
         path.open("ab").close()

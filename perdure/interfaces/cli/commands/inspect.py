@@ -225,6 +225,7 @@ async def _all_costs(
     as_csv: bool,
 ) -> None:
     try:
+        # The books have days in UTC, and here it may be another day.
         period = period_of(since, until, today=session.context.now().astimezone(UTC).date())
     except ValueError as error:
         raise InvalidInput(f"--since: {error}.", cure="Give an earlier day.") from None

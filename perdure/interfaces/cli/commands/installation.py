@@ -201,6 +201,7 @@ class _Tell:
                 self._told[part.name] = part.status
                 data = {"type": "service", "name": part.name, "status": part.status}
                 output.show(line(f"{part.name}: {part.status}"), data)
+        # No service has an empty name, so it can stand for all of them.
         if state.status == "ready" and self._told.get("") != "ready":
             self._told[""] = "ready"
             output.show(endpoints_view(state.endpoints), state.endpoints)

@@ -147,5 +147,6 @@ def draft_task(goal: str, *, path: Path) -> str:
         "refine": {"max_iterations": 3, "quality_threshold": 0.8},
         "budget": {"cost_usd": 0.5, "tokens": 100_000},
     }
+    # In this order, as a person reads on from the goal to what is good enough.
     body = yaml.safe_dump(task, sort_keys=False, allow_unicode=True, width=88)
     return DRAFT_HEAD.format(name=path.name) + body

@@ -44,6 +44,7 @@ async def open_page(
         now = session.context.now()
         token = ApiToken(
             id=secrets.token_hex(4),
+            # A token's name has this bound, and a user's name has none.
             name=f"{session.context.user} at the page"[:100],
             scopes=scopes_of(scope),
             # Of a secret that nobody keeps: only the ticket opens a session.

@@ -42,6 +42,7 @@ async def run(
     """
     session.load_plugins(plugin)
     given = await find_example(session, task) if example else None
+    # Read here already, so that what is wrong in a file is told before anything is opened.
     with suppress(NobodyJudges):  # the workers may name a judge
         submit(session, task, wishes, example=given)
     async with session.connected(start=False) as services:

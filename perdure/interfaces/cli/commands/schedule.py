@@ -91,6 +91,7 @@ class Clock:
             "overlap": self.overlap,
             "catch_up_s": seconds(self.catch_up or "1h", "--catch-up"),
             "month": {
+                # As text, since a number of JSON would be a float before it is a decimal again.
                 "cost_usd": None if self.month_usd is None else str(self.month_usd),
                 "tokens": self.month_tokens,
             },

@@ -149,6 +149,7 @@ async def rotate(
             )
         overlap = timedelta(hours=overlap_hours)
         new = known.rotated(made.secret, at=now, expires_at=expires_at, overlap=overlap)
+        # In place of the secret that was read: of two rotations at once, one came late.
         if not await services.access.rotate_token(new, instead_of=known.digest):
             raise Conflict(
                 f"The token {token!r} was rotated or revoked at the same moment.",

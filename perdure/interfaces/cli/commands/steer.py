@@ -205,6 +205,7 @@ async def steer(
         if list(runs) == [ALL] and not isinstance(message, AddInput | Retry):
             report = await services.gateway.verb_all(_once(message), kind=kind)
             session.output.show(bulk_view(report), report)
+            # Runs that end meanwhile refuse too, so only a refusal by all is a failure.
             return 0 if report.taken or not report.matched else 5
         if kind is not None:
             raise InvalidInput(
@@ -235,6 +236,7 @@ def _about(run: str, error: PerdureError) -> PerdureError:
 
 
 def _once(message: AnyMessage) -> AnyMessage:
+    # By the same id, a run would take another message for one that it has had already.
     return message.model_copy(update={"request_id": uuid4().hex})
 
 

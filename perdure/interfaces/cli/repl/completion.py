@@ -132,6 +132,7 @@ class Standing:
             try:
                 async with context.connect(start=False, on_progress=_silent) as services:
                     await self._keep_looking(services)
+            # Services may end and start again while the prompt is open.
             except (PerdureError, OSError):
                 self.line = 'no services run · /run "a goal" starts them'
             await asyncio.sleep(REOPEN_EVERY_S)

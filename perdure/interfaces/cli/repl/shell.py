@@ -125,5 +125,6 @@ async def interruptible(work: Coroutine[object, object, int | None]) -> int:
     try:
         return await task or 0
     finally:
+        # Taken away again: at the prompt, Ctrl-C drops the line that is typed.
         if listening:
             loop.remove_signal_handler(signal.SIGINT)

@@ -276,6 +276,7 @@ def _finding_rows(record: IterationRecord) -> list[Text]:
 def _sum(records: Sequence[IterationRecord]) -> Text:
     cost: Decimal | None = Decimal(0)
     for record in records:
+        # One cost that nobody knows makes the sum unknown, and not smaller.
         cost = add_cost(cost, record.cost_usd)
     total = sum(record.usage.counted_tokens() for record in records)
     return line((f"{plural(len(records), 'iteration')}, {total:,} tokens, {money(cost)}", DIM))

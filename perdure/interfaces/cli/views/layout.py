@@ -71,7 +71,11 @@ def address(label: str, url: str | None) -> Text | None:
     if url is None:
         return None
     return Text.assemble(
-        (f"{label}  ", DIM), (url, f"link {printable(url)}"), no_wrap=True, overflow="ignore"
+        # The link itself goes to the terminal as a code, which no console cleans as it does text.
+        (f"{label}  ", DIM),
+        (url, f"link {printable(url)}"),
+        no_wrap=True,
+        overflow="ignore",
     )
 
 

@@ -74,6 +74,7 @@ def _row(run: LoopRow, now: datetime) -> tuple[str | Text, ...]:
         run.id,
         Text(shown.replace("_", " "), style=LIFECYCLE_STYLES.get(run.lifecycle, "")),
         "" if run.iteration is None else str(run.iteration),
+        # By its text, as a float has more digits than what was paid.
         "" if run.cost_usd is None else money(Decimal(str(run.cost_usd))),
         ago(run.started_at, now),
         one_line(run.goal, GOAL_WIDTH),

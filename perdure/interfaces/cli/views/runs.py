@@ -91,6 +91,7 @@ def _row(run: RunRow, now: datetime) -> tuple[str | Text, ...]:
     if run.trouble is not None:
         state = FAILING if run.failing else one_line(run.trouble, TROUBLE_WIDTH)
     shown = run.lifecycle if state == run.lifecycle else f"{run.lifecycle} · {state}"
+    # By its text, as a float has more digits than what was paid.
     cost = None if run.cost_usd is None else Decimal(str(run.cost_usd))
     return (
         run.id,
