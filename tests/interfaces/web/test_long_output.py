@@ -55,6 +55,12 @@ def test_tables_that_are_too_long_are_shown_as_they_were_written(text: str) -> N
     assert len(shown) < 5 * len(text)
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("space", [" ", "\t"])
+def test_a_long_line_of_spaces_is_shown_at_once(space: str) -> None:
+    assert "the end" in markdown(space * (MOST_SHOWN // 3) + "the end")
+
+
 def test_a_long_table_is_a_table() -> None:
     shown = markdown(table(9, 900) + "# More\n\n" + "a line\n" * 9_000)
     assert shown.count("<td>") == 9 * 900
