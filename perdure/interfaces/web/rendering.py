@@ -7,7 +7,7 @@ forms or images, and no addresses except links that a person clicks.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 from perdure.domain.foundation.plain_text import visible
@@ -36,14 +37,22 @@ LINE_END = re.compile(r"\r\n?|\n")
 # Its two parts begin with different signs: if both took spaces, a line of 100,000 took minutes.
 _DELIMITERS = re.compile(r"[>\s]*[-:|][-:|\s]*")
 _markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_NESTING = frozenset({"blockquote_open", "list_item_open"})
 
 
 def markdown(text: str) -> Markup:
-    """Foreign Markdown as harmless HTML; shown as plain text if it or its tables are too long."""
+    """Foreign Markdown as harmless HTML.
+
+    Shown as plain text if it or its tables are too long, or its lists and quotations too deep.
+    """
     if len(text) > MOST_SHOWN or _cells(seen := visible(text)) > MOST_CELLS:
         return source(text)
+    named: dict[str, object] = {}  # the targets of links, which the parser finds
+    parsed = _markdown.parse(seen, named)
+    if _is_too_deep(parsed):
+        return source(text)
     cleaned = nh3.clean(
-        _markdown.render(seen),
+        _markdown.renderer.render(parsed, _markdown.options, named),
         tags=_TAGS,
         attributes={"a": {"href"}},
         # Wide ones scroll, and the keyboard can scroll only what has the focus.
@@ -52,6 +61,12 @@ def markdown(text: str) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(f'<div class="prose" dir="auto">{cleaned}</div>')
+
+
+def _is_too_deep(parsed: Sequence[Token]) -> bool:
+    # The parser leaves out what stands in such a list or quotation, without a word.
+    deepest = _markdown.options.maxNesting - 1
+    return any(one.level >= deepest and one.type in _NESTING for one in parsed)
 
 
 def _cells(text: str) -> int:

@@ -61,6 +61,23 @@ def test_a_long_line_of_spaces_is_shown_at_once(space: str) -> None:
     assert "the end" in markdown(space * (MOST_SHOWN // 3) + "the end")
 
 
+DEEP = {
+    "quotation": "> " * 19 + "the end",
+    "deeper quotation": "> " * 20 + "the end",
+    "list": "".join("  " * level + "- one\n" for level in range(9)) + "  " * 9 + "- the end",
+    "both": "- > " * 7 + "the end",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_what_is_nested_deeply_is_shown_all_the_same(text: str) -> None:
+    assert "the end" in markdown(text)
+
+
+def test_a_link_leads_to_what_stands_at_the_end() -> None:
+    assert 'href="https://example.org/"' in markdown("[one][a]\n\n[a]: https://example.org/")
+
+
 def test_a_long_table_is_a_table() -> None:
     shown = markdown(table(9, 900) + "# More\n\n" + "a line\n" * 9_000)
     assert shown.count("<td>") == 9 * 900
