@@ -212,7 +212,7 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
     cost = total_usd([trial.cost_usd for trial in counted])
     scores = [trial.chosen.score for trial in counted if trial.chosen is not None]
     known = [score for score in scores if score is not None]
-    failed = [trial for trial in counted if _brought_nothing(trial)]
+    failed = [trial for trial in counted if _brought_nothing(plan, trial)]
     return figures.model_copy(
         update={
             "failed": len(failed),
@@ -235,10 +235,14 @@ def _arm(plan: Plan, name: str, trials: Sequence[Trial]) -> ArmFigures:
     )
 
 
-def _brought_nothing(trial: Trial) -> bool:
+def _brought_nothing(plan: Plan, trial: Trial) -> bool:
     """Whether a trial has no output to score: it failed, or could not afford a draft."""
     chosen = trial.chosen
-    return chosen is None or chosen.failed or (chosen.score is None and chosen.held_out is None)
+    if chosen is None or chosen.failed:
+        return True
+    # Without a rubric of its own, an output that nobody could score has no score at all.
+    bare = chosen.score is None and chosen.held_out is None
+    return bare and not unscored(plan, trial)
 
 
 def _reasons(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -131,6 +131,13 @@ def test_an_arm_of_which_nothing_could_be_scored_has_a_row() -> None:
     assert found.pairs[0].difference.count == 0
 
 
+def test_an_output_without_any_score_did_not_fail() -> None:
+    """An agent has no rubric of its own: without the judge's score it has none."""
+    (arm, _) = (found := made([trial("loop", 0, None, judged="j", why="none")], HELD_OUT)).arms
+    assert (arm.unscored, arm.failed, arm.failures) == (1, 0, ())
+    assert [told for told in found.warnings if "score of 0" in told] == []
+
+
 def test_a_loop_without_a_draft_is_no_output_that_nobody_could_score() -> None:
     (arm, _) = made([trial("loop", 0, None, outcome="out_of_budget", steps=())], HELD_OUT).arms
     assert (arm.unscored, arm.failed) == (0, 1)
