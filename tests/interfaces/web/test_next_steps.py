@@ -24,6 +24,20 @@ async def test_a_run_is_compared_with_one_that_is_chosen(rest: Rest, person: Vis
     assert f"right={ACCEPTED}" not in second, "nobody compares a run with itself"
 
 
+async def test_a_run_whose_id_ends_like_an_iteration_is_compared(
+    rest: Rest, person: Visitor
+) -> None:
+    await propose(rest.site.parts.stores)
+    row = await rest.site.parts.stores.records.run(ACCEPTED)
+    assert row is not None
+    await rest.site.parts.stores.records.put_run(row.model_copy(update={"id": "order:42"}))
+    asked = await person.see("/compare?left=order%3A42")
+    assert f"right={ACCEPTED}" in asked
+    assert "right=order%3A42" not in asked, "nobody compares a run with itself"
+    compared = await person.see(f"/compare?left=order%3A42&right={ACCEPTED}")
+    assert 'href="/runs/order%3A42"' in compared
+
+
 async def test_steering_without_a_tick_says_so(person: Visitor) -> None:
     key = await person.form_key()
     answer = await person.send("/runs/pause-selected", {}, key=key)

@@ -89,7 +89,7 @@ async def _ask(visit: Visit, left: str, right: str) -> Response:
         "compare/ask.html",
         left=left,
         right=right,
-        runs=[one for one in runs if one.id != named(left)[0]],
+        runs=[one for one in runs if one.id not in {left.strip(), named(left)[0]}],
         experiments=found[:SHOWN_EXPERIMENTS],
     )
 
@@ -121,8 +121,18 @@ def flat(value: JsonValue, path: str = "") -> dict[str, str]:
     return {path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
 
 
-async def _side(visit: Visit, text: str) -> Side:
+async def _meant(visit: Visit, text: str) -> tuple[str, int | None]:
+    """The run and the iteration that a name means; a run of the whole name comes first."""
     run, index = named(text)
+    whole = text.strip()
+    # A client may have called a run `order:42`.
+    if index is None or await _or_none(visit, at("loops", whole), RunStatus) is None:
+        return run, index
+    return whole, None
+
+
+async def _side(visit: Visit, text: str) -> Side:
+    run, index = await _meant(visit, text)
     path = at("loops", run)
     status = await visit.api.get(path, RunStatus)
     settings = await _or_none(visit, f"{path}/specification", dict[str, JsonValue])
