@@ -15,7 +15,7 @@ INPUT_FORMS = {
 
 
 def inputs_of(text: str, form: str) -> list[JsonValue]:
-    """Parse the inputs; `auto` takes text that begins with {, [ or a quote for JSON.
+    """Parse the inputs; `auto` takes text that begins with { or [, or with a JSON text, for JSON.
 
     Raises:
         InvalidInput: they cannot be read; the message names the line.
@@ -23,11 +23,21 @@ def inputs_of(text: str, form: str) -> list[JsonValue]:
     # Files of spreadsheets begin with a mark of byte order, which no JSON reader takes.
     begins = text.lstrip("\ufeff \t\r\n")
     if form == "auto":
-        form = "jsonl" if begins[:1] in ("{", "[", '"') else "csv"
+        form = "jsonl" if begins[:1] in ("{", "[") or _is_text(begins) else "csv"
     if form == "csv":
-        return table(begins, named=PASTED)
+        # Tabs stay at both ends: there they are the ends of empty cells.
+        return table(text.lstrip("\ufeff \r\n").rstrip("\r\n"), named=PASTED)
     whole = _list(begins) if begins.startswith("[") else None
     return json_lines(begins, named=PASTED) if whole is None else whole
+
+
+def _is_text(text: str) -> bool:
+    """Whether the first line is a JSON text; names of columns may be in quotes as well."""
+    line = text.partition("\n")[0].rstrip()
+    try:
+        return line.count('"') > 1 and isinstance(json.loads(line), str)
+    except ValueError:
+        return False
 
 
 def _list(text: str) -> list[JsonValue] | None:

@@ -152,6 +152,7 @@ async def test_a_file_stands_in_place_of_what_was_pasted(rest: Rest, person: Vis
     headers = {"origin": person.url, "sec-fetch-site": "same-origin"}
     for data, told in (
         (b"product\nsteel\nglass", "The first: 1, 2"),
+        (b"product\tid\nsteel\ta\nglass\t\n", "The first: a, 2"),
         ('\ufeff{"id": "x", "product": "é"}'.encode(), "The first: x"),
         (b"\xff\xfe", "no UTF-8 text"),
     ):
@@ -185,6 +186,7 @@ async def test_a_wrong_form_comes_back_with_what_is_wrong(rest: Rest, person: Vi
         ({"inputs": ""}, "there are none"),
         ({"inputs": '{"a": 1}\n{'}, "the inputs, line 2, is no JSON"),
         ({"inputs": "a,b\n1"}, "the inputs, line 2, has another number of cells"),
+        ({"inputs": "\tproduct\n0\tsteel"}, "has no name for column 1"),
         ({"arms": "loop"}, "arms"),
         ({"score": "{chek: contains}"}, "score"),
         ({"repeats": "often"}, "repeats"),
@@ -209,6 +211,9 @@ async def test_a_wrong_form_comes_back_with_what_is_wrong(rest: Rest, person: Vi
         ('\ufeff\n{"a": 1}', "auto", [{"a": 1}]),
         ("a,b\r\n1,2", "auto", [{"a": "1", "b": "2"}]),
         ('"a","b"\n1,"2,3"', "csv", [{"a": "1", "b": "2,3"}]),
+        ('"a","b"\n1,"2,3"', "auto", [{"a": "1", "b": "2,3"}]),
+        ('"a, b"\n"c"', "auto", ["a, b", "c"]),
+        ("a\tb\n1\t2\n3\t\n", "auto", [{"a": "1", "b": "2"}, {"a": "3", "b": ""}]),
         ("1\n2", "jsonl", [1, 2]),
     ],
 )

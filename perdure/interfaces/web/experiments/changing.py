@@ -30,7 +30,7 @@ async def download(visit: Here, experiment: str, ending: str) -> Response:
 @router.post("/experiments/{experiment}/inputs")
 async def extend(visit: Here, experiment: str, fields: Fields, file: Uploaded) -> Response:
     """Add inputs; the form holds how many there were, so that sending it twice adds them once."""
-    text = fields.get("inputs", "").strip()
+    text = fields.get("inputs", "")
     try:
         text = pasted_or_file(text, file)
         known = fields.get("after", "")

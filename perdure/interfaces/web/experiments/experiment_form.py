@@ -38,8 +38,9 @@ class ExperimentForm(FrozenModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "ExperimentForm":
-        known = cls.model_fields.keys() & fields.keys()
-        return cls(**{name: fields[name].strip() for name in known})
+        known = cls.model_fields.keys() & fields.keys() - {"inputs"}
+        written = {name: fields[name].strip() for name in known}
+        return cls(inputs=fields.get("inputs", ""), **written)
 
     def with_file(self, file: bytes) -> "ExperimentForm":
         """The form with the uploaded file, if there is one, in place of the pasted inputs."""
@@ -86,7 +87,7 @@ def pasted_or_file(pasted: str, file: bytes) -> str:
         ApiProblem: the file is not UTF-8.
     """
     try:
-        return file.decode("utf-8-sig").strip() if file else pasted
+        return file.decode("utf-8-sig") if file else pasted
     except UnicodeDecodeError as error:
         raise wrong("file", f"no UTF-8 text ({error.reason})") from None
 
@@ -97,7 +98,7 @@ def sent_inputs(text: str, form: str) -> list[JsonValue]:
     Raises:
         ApiProblem: there are none, or they cannot be read; the message names the line.
     """
-    if not text:
+    if not text.strip():
         raise wrong("inputs", "there are none; paste them, or choose a file")
     try:
         return inputs_of(text, form)
