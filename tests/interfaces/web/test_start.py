@@ -126,6 +126,14 @@ def test_a_parameter_among_further_fields_keeps_those_of_the_form() -> None:
     assert task["context"] == {"note": "n", "a": {"b": 1}}
 
 
+def test_demands_that_begin_alike_have_names_of_their_own() -> None:
+    long = "It has to say in words that a child understands what the bottle is made"
+    demands = f"{long} of.\n{long} for.\nLength.\n..."
+    rubric: Any = TaskForm(goal="g", demands=demands).task()["rubric"]
+    assert [one["name"] for one in rubric] == [long[:60], f"{long[:60]} 2", "Length", "demand"]
+    assert [one["description"] for one in rubric] == demands.split("\n")
+
+
 def test_without_demands_the_goal_itself_says_them() -> None:
     task = TaskForm(goal="Write a text of at most 60 words about soap.").task()
     rubric = task["rubric"]

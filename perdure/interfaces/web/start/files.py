@@ -134,11 +134,15 @@ def file_name(given: str) -> str:
 def input_name(called: str, taken: Collection[str]) -> str:
     """The input's name for a file: `Chart 1.png` becomes `chart_1`."""
     stem = called.rpartition(".")[0] or called
-    plain = _NO_NAME.sub("_", stem.lower()).strip("_")[:40] or "file"
-    name, number = plain, 1
+    return free_name(_NO_NAME.sub("_", stem.lower()).strip("_")[:40] or "file", taken)
+
+
+def free_name(wanted: str, taken: Collection[str], *, between: str = "_") -> str:
+    """The name, with the first number from 2 that makes it one that is not taken."""
+    name, number = wanted, 1
     while name in taken:
         number += 1
-        name = f"{plain}_{number}"
+        name = f"{wanted}{between}{number}"
     return name
 
 

@@ -13,7 +13,7 @@ from perdure.domain.roles.definition import text_of
 from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.rest.tasks import ReadyTask
 from perdure.interfaces.web.api_calls import ApiProblem
-from perdure.interfaces.web.start.files import ChosenFiles, kept_of, kept_values
+from perdure.interfaces.web.start.files import ChosenFiles, free_name, kept_of, kept_values
 from perdure.strict_yaml import parse
 from perdure.submission.layers import over
 
@@ -163,8 +163,11 @@ class TaskForm(FrozenModel):
         if self.most_words:
             long: JsonValue = {"check": "length", "unit": "words", "max": _number(self.most_words)}
             stated.append({"name": "length", "evaluator": long})
+        names = {"mentions", "length"}
         for line in filter(None, (line.strip() for line in self.demands.splitlines())):
-            name = line[:NAME_CHARACTERS].rstrip(".:;, ")
+            # Long demands may begin alike, and a rubric has each name once.
+            name = free_name(line[:NAME_CHARACTERS].rstrip(".:;, ") or "demand", names, between=" ")
+            names.add(name)
             stated.append({"name": name, "description": line, "evaluator": {"judge": {}}})
         return stated or [_fields(one) for one in (*derive(self.goal), judged_goal())]
 
