@@ -1,6 +1,7 @@
 """The views of schedules: an empty list, a form, one with its starts, and its verbs."""
 
 import asyncio
+import html
 import re
 
 import pytest
@@ -52,6 +53,24 @@ async def test_a_form_of_many_values_holds_nobody_up(rest: Rest, path: str) -> N
         answer = await sent
         assert answer.status_code == 422
         assert "it holds more than 50000 values" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/schedules/new", "/experiments/new"])
+async def test_the_example_in_the_form_is_a_whole_task(person: Visitor, path: str) -> None:
+    page = await person.see(path)
+    example = re.search(r'<textarea name="task"[^>]* placeholder="([^"]+)"', page)
+    assert example is not None
+    fields = {"name": "news", "cron": "0 9 * * *", "inputs": "a\nb", "arms": "loop: {}"}
+    key = await person.form_key(path)
+    for task, told in ((html.unescape(example[1]), ""), ("- a", "no fields of a task, such as")):
+        answer = await person.send(path, {**fields, "task": task}, key=key)
+        text = html.unescape(answer.text)
+        assert "kind: found nothing" not in text
+        assert told in text
+    named = re.search(r"such as `(.*?)`", text)
+    assert named is not None
+    answer = await person.send(path, {**fields, "task": named[1]}, key=key)
+    assert "kind: found nothing" not in html.unescape(answer.text)
 
 
 async def test_an_empty_list_says_what_to_do(person: Visitor) -> None:

@@ -62,9 +62,8 @@ class ExperimentForm(FrozenModel):
         """
         task = ready or _yaml("task", self.task)
         if not isinstance(task, dict):
-            raise wrong(
-                "task", "no fields of a task, such as `goal: Write.`, and no ready-made one"
-            )
+            example = "`{kind: refine, goal: Write.}`"
+            raise wrong("task", f"no fields of a task, such as {example}, and no ready-made one")
         body: dict[str, JsonValue] = {
             "task": task,
             "inputs": sent_inputs(self.inputs, self.input_form),

@@ -70,7 +70,7 @@ class ScheduleForm(FrozenModel):
         except InvalidInput as error:
             raise _wrong(error.message) from None
         if not isinstance(found, dict):
-            raise _wrong("no fields of a task, such as `goal: Write the news.`")
+            raise _wrong("no fields of a task, such as `{kind: agent, goal: Write the news.}`")
         return found
 
 
