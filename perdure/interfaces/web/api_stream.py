@@ -64,6 +64,7 @@ async def followed(app: ASGIApp, token: ApiToken, path: str) -> AsyncGenerator[T
             for one in whole:
                 if (told := _told(one)) is not None:
                     yield told
+        # It raises what broke the stream; the parts end in either case.
         await answering
     finally:
         left.set()

@@ -93,9 +93,11 @@ def build_pages(site: ApiSite, api: ASGIApp) -> FastAPI:
     """
     app = FastAPI(
         title="Perdure",
+        # FastAPI's own pages about an API would load scripts from other hosts.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        # For every route, so that no new form can be without it.
         dependencies=[Depends(from_own_form)],
         middleware=[Middleware(Entrance, site=site)],
     )
@@ -121,6 +123,7 @@ class ApiAndPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route the request to the API or the pages."""
+        # The server's start and end are told to the API alone: the pages open nothing of their own.
         for_api = scope["type"] != "http" or scope["path"].startswith(API_PATHS)
         await (self._api if for_api else self._pages)(scope, receive, send)
 
@@ -173,6 +176,7 @@ async def _of_defect(request: Request, error: Exception) -> Response:
 def _problem(request: Request, found: ApiProblem) -> Response:
     """The page for a refusal; for a script only the part with the refusal."""
     site: ApiSite = request.app.state.site
+    # Also where the API said so: only this page comes back by itself.
     if found.title == StoreAway.code:
         reads = request.method in READING
         return away_page(site.now(), detail=found.detail, cure=found.cure, reads=reads)

@@ -47,6 +47,7 @@ def given_cookies(kind: Kind, key: bytes, scope: Scope, page_url: str | None) ->
         names.append(cookie_name(kind, key, secure=False))
     found = [
         pair.strip().partition("=")
+        # A proxy that speaks HTTP/2 with the browser may send one header for each cookie.
         for pair in ";".join(Headers(scope=scope).getlist("cookie")).split(";")
     ]
     return [text for wanted in names for name, _, text in found if name == wanted]

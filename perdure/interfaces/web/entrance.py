@@ -220,6 +220,7 @@ async def _written(scope: Scope, receive: Receive) -> Sequence[Written]:
 
 def _signed_out(headers: Headers) -> Response:
     """Make htmx send the whole page to the sign-in and back, as only a part of it was requested."""
+    # A 303 would be followed by the script, which would put the whole form into the part.
     shown = parts_of(headers.get("hx-current-url", "/")) or urlsplit("/")
     back = (shown.path or "/") + (f"?{shown.query}" if shown.query else "")
     return Response(
@@ -245,6 +246,7 @@ def guarded(answer: Response) -> Response:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
+            # A route may be stricter, such as that of an attachment.
             had = {name.lower() for name, _ in message.get("headers", ())}
             more = [pair for pair in _HEADERS if pair[0] not in had]
             if message["status"] == TOO_LATE:  # the rest of the body would be read as a request

@@ -115,6 +115,7 @@ def templates() -> Environment:
     found = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
+        # A misspelt name would otherwise show nothing, and nobody would notice.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -47,6 +47,7 @@ class Signed(FrozenModel):
     def text(self, key: bytes) -> str:
         """The signed text for a cookie or an address."""
         data = self.model_dump_json().encode()
+        # Without `=` at the end, which would make the cookie come back in quotes.
         return base64.urlsafe_b64encode(self._tag(data, key) + data).decode().rstrip("=")
 
     @classmethod
@@ -95,6 +96,7 @@ class Session(Signed):
 
     def form_key(self, key: bytes) -> str:
         """The key in every form of this session, which no other site can know (CSRF)."""
+        # `form` keeps it apart from every signature that is made with this key.
         return hmac.new(key, f"form {self.mark}".encode(), hashlib.sha256).hexdigest()
 
 

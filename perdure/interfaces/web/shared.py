@@ -50,6 +50,7 @@ class Shared(Generic[Answer]):
 
     def _forget(self) -> None:
         now = self._clock()
+        # One in progress stays, however old: while it is slow, all who ask would make it again.
         over = [
             asked for asked, kept in self._kept.items() if now >= kept.until and kept.answer.done()
         ]

@@ -28,6 +28,7 @@ UNSURE = "unsure"
 WRITTEN = "written"
 # The longest wait for what scripts can load later.
 BESIDE_S = 1.0
+# Beyond it the navigation says `100+`: more would be read only to be counted.
 MOST_COUNTED = 100
 KEY_CHARACTERS = 80
 

@@ -69,6 +69,7 @@ async def compare(visit: Here, left: str = "", right: str = "", experiment: str 
     if not left or not right:
         return await _ask(visit, left, right)
     one, two = await asyncio.gather(_side(visit, left), _side(visit, right))
+    # It may take seconds, in which the process must answer others.
     changes = await asyncio.to_thread(differences, one.output or "", two.output or "")
     return visit.page(
         "compare/compare.html",

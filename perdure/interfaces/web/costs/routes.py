@@ -70,6 +70,7 @@ async def show(
     except ApiProblem as problem:
         if problem.status != 422:
             raise
+        # The usual table, so that the form and its links are there to correct it with.
         table, found = await _table(visit, "day", "", "", only), problem
     period = table.period
     return visit.page(

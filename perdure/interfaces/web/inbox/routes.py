@@ -76,6 +76,7 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
     chosen = [one for one in form.getlist("gate") if isinstance(one, str)]
     refused: dict[str, str] = {}
     for one in chosen:
+        # A value that no page of ours wrote may be short; the API refuses what is missing.
         run, name, hash, asked = (*one.split(" "), "", "", "")[:4]
         body = _told(fields, args_hash=hash)
         try:
@@ -144,6 +145,7 @@ async def _same(api: Api, run: str, gate: str, asked: str) -> None:
 
 def _once(gate: str, asked: str) -> dict[str, str]:
     """What makes an answer that is sent twice one."""
+    # Both come from outside, and a header takes ASCII alone.
     named = quote(f"{gate} {asked}", safe="")
     return {"idempotency-key": f"page {named[:KEY_CHARACTERS]}"}
 
@@ -195,6 +197,7 @@ async def _gone(api: Api, had: Sequence[str], found: Sequence[OpenGate]) -> tupl
     """What became of questions that the page showed and that no longer wait, in sentences."""
     waiting = {f"{one.run} {one.gate.name}" for one in found}
     lines: list[str] = []
+    # No page showed more, and each that is gone takes a request.
     for one in had[:PAGE]:
         run, _, name = one.partition(" ")
         if one in waiting or not name:

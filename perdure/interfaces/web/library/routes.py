@@ -139,6 +139,7 @@ async def decide(visit: Here, fields: Fields, shelf: str, entry: str, verb: str)
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     name = fields.get("name", "").strip()
+    # `reject` and `forget` take no body, and the API refuses one.
     body: JsonValue = {"name": name} if name and verb == "approve" else None
     await visit.api.post(f"{at('library', shelf, entry)}/{verb}", LibraryItem, body)
     return visit.go(f"/library?shelf={shelf}")

@@ -16,6 +16,7 @@ from perdure.interfaces.web.run.reading import read_iteration, read_run
 from perdure.interfaces.web.run.watching import LONGEST_ID, watched
 from perdure.interfaces.web.visit import Fields, Here, Visit, once_of, run_path
 
+# `amend`, `erase` and `fork` have routes of their own.
 VERBS = frozenset({"pause", "resume", "stop", "retry", "escalate", "input"})
 FORBIDDEN, NOT_FOUND = 403, 404
 router = APIRouter()
@@ -68,6 +69,7 @@ async def iteration(visit: Here, run: str, index: int) -> Response:
     before = await read_iteration(visit.api, run, index - 1) if index > 1 else None
     changes: tuple[Line, ...] | None = ()
     if before and before.output and found.output:
+        # It may take seconds, in which the process must answer others.
         changes = await asyncio.to_thread(differences, before.output, found.output)
     return visit.page(
         "run/iteration_part.html" if visit.wants_part else "run/iteration.html",

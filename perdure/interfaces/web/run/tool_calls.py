@@ -16,6 +16,7 @@ from perdure.interfaces.web.run.reading import read_iteration
 from perdure.interfaces.web.visit import HeadingLevel, Here
 
 router = APIRouter()
+# The API gives messages from the first on, and those of a late iteration stand at the end.
 PAGE, MOST_PAGES = 200, 25
 MOST_CHARACTERS = 4_000
 NOT_FOUND = 404
@@ -79,6 +80,7 @@ def cut(text: str) -> CutText:
     """Cut a long text to its beginning, with its full size in words."""
     if len(text) <= MOST_CHARACTERS:
         return CutText(text)
+    # Replaced, as half a character (a lone surrogate) has no bytes in UTF-8.
     return CutText(text[:MOST_CHARACTERS], size_in_words(len(text.encode("utf-8", "replace"))))
 
 

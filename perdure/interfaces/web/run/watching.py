@@ -259,6 +259,7 @@ async def watched(visit: Visit, run: str, *, all: bool, had: str | None) -> Resp
                 yield event
 
     try:
+        # Nothing is awaited from here to the answer, which alone frees the place again.
         watches.streams.take(token.id)
     except Refused as refused:
         raise ApiProblem(429, refused.code, refused.detail, refused.cure or "") from refused
@@ -298,4 +299,5 @@ async def news_of(
             yield format_sse_event(event="ended", data_str="{}")
             return
         if not await watch.news.after(seen, within=HEARTBEAT_S):
+            # Proxies close a connection that is silent for long.
             yield KEEPALIVE_COMMENT

@@ -130,6 +130,7 @@ async def _glances(visit: Visit, runs: Sequence[str]) -> dict[str, Glance]:
     if not reading:
         return {}
     _, late = await asyncio.wait(reading.values(), timeout=BESIDE_S)
+    # A status that is being read is read to its end, for whoever asks for it next.
     for task in late:
         task.cancel()
     answers = await asyncio.gather(*reading.values(), return_exceptions=True)

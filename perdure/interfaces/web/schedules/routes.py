@@ -61,6 +61,7 @@ async def show_all(visit: Here) -> Response:
     )
 
 
+# Before the page of one schedule, whose path would match too; none may have this name.
 @router.get("/schedules/new")
 async def show_form(visit: Here, task: str = "") -> Response:
     """Show the form, empty or filled from a ready-made task."""
@@ -91,6 +92,7 @@ async def show(visit: Here, schedule: str) -> Response:
     return await _shown(visit, schedule)
 
 
+# This and the next before `{verb}`, which would match too.
 @router.post("/schedules/{schedule}/trigger")
 async def trigger(visit: Here, fields: Fields, schedule: str) -> Response:
     """Start the task once, however often the form is sent; show the run, or why there is none."""

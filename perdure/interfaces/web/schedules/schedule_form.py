@@ -78,6 +78,7 @@ def _seconds(hours: str) -> JsonValue:
     try:
         return float(hours) * HOURS_S
     except ValueError:
+        # The API refuses it, and says what is allowed.
         return hours
 
 

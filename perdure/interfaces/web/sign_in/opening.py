@@ -30,6 +30,7 @@ async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) 
     site = site_of(request)
     await site.trail.used(token, interface=INTERFACE, address=address_of(request.scope))
     key = await site.services.access.signing_key()
+    # Its cookie is replaced below, but a copy of it would still be good.
     await _end_sessions(request, key)
     session = Session.of(token, mark=secrets.token_urlsafe(16), now=site.now())
     answer = RedirectResponse(next, status_code=SEE_OTHER)

@@ -69,6 +69,7 @@ async def come_back(request: Request) -> Response:
     # The first one: with TLS, only this host can have set it.
     outbound = SignInUnderWay.read(given[0], key, now=site.now()) if given else None
     answer = await _arrived(request, site, sign_on, outbound)
+    # However it ended: an attempt is good for one answer.
     drop_cookie(answer, "sign_in", key=key)
     return answer
 

@@ -90,6 +90,7 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
     for given, data in files:
         called = file_name(given)
         name = input_name(called, {*taken, *contents, *texts})
+        # By its name too: a broken picture is refused as one, and not taken for a text.
         if media_type_of(data) is not None or named_as(called) is not None:
             found = examined(data, name=called, ref="")
             if isinstance(found, Attachment):
@@ -175,6 +176,7 @@ def now_kept(inputs: Collection[PlannedInput], names: Collection[str]) -> dict[s
     return {
         one.name: one.attachment.model_dump_json(exclude_none=True)
         for one in inputs
+        # Others stand among the further fields of the task, and come from there again.
         if one.attachment is not None and one.name in names
     }
 

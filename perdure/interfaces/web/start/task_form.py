@@ -134,6 +134,7 @@ class TaskForm(FrozenModel):
         if self.model:
             task["models"] = {"executor": self.model}
         if self.cost_usd:
+            # As it was typed: a float would not be the same amount.
             task["budget"] = {"cost_usd": self.cost_usd}
         if self.folder:
             task["workspace"] = self.folder
