@@ -69,6 +69,7 @@ def _cell(value: object) -> object:
         case bool():
             return int(value)
         case Decimal():
+            # In full: `str` writes a small amount as `1E-7`.
             return f"{value:f}"
         case str():
             return harmless(value)
@@ -98,6 +99,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _plain(text: str) -> str:
     """Escape text for Markdown, as names of inputs are foreign text."""
     flat = " ".join(text.split())
+    # The backslash first: later it would double those that stand before other signs.
     for sign in "\\`*_[]<>|#":
         flat = flat.replace(sign, f"\\{sign}")
     return flat

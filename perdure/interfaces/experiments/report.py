@@ -154,7 +154,7 @@ def report(
         thresholds=tuple(
             found
             for arm in plan.arms
-            if arm.tries is None
+            if arm.tries is None  # each of several has one iteration: none could stop earlier
             and (found := study(arm.name, ordered, (settings or {}).get(arm.name)))
         ),
         judge=agreement(labelled(plan, ordered)),
@@ -269,6 +269,7 @@ def _by_iteration(trials: Sequence[Trial]) -> tuple[float, ...]:
             curve.append(best)
         curves.append(curve or [0.0])
     longest = max(len(curve) for curve in curves)
+    # An arm without scores of its own has no curve; zeros would look like one.
     if not any(value for curve in curves for value in curve):
         return ()
     return tuple(

@@ -36,6 +36,7 @@ def arm_cells(arm: ArmFigures) -> tuple[str, ...]:
         return (arm.name, *["-"] * len(FIGURES), "; ".join(remarks))
     return (
         arm.name,
+        # Where nothing could be scored, the mean of 0 says nothing.
         f"{score.mean:.3f}" if score.count else "-",
         range_words(score),
         f"{arm.passed * 100:.0f} %" if score.count else "-",
