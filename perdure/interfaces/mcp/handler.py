@@ -98,6 +98,7 @@ class Desk:
             NotAllowed: it takes the scope `execute`, which the token lacks.
         """
         if self.token is None:
+            # Who is at this machine's keyboard may name files, as in a task of the command line.
             return await self.loops.start_task(fields, files=True)
         # The folder first, since reading says whether there is such a folder on this host.
         require_start(self.token, fields)

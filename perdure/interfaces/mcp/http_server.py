@@ -78,6 +78,7 @@ class Guard:
         # Counted before the token is judged, so that guesses at tokens are limited too.
         wait = self._rates.wait(f"token {token.id}" if token else address)
         if wait > 0:
+            # Rounded up: whoever comes a part of a second too early is refused again.
             return self._too_many(math.ceil(wait))
         if token is not None:
             return None
@@ -97,6 +98,7 @@ class Guard:
 
     async def _known(self, scope: Scope, address: str) -> ShownToken:
         given = Headers(scope=scope).get("authorization")
+        # Nothing is started for a caller of whom nobody knows yet who it is.
         async with self._site.opened(False) as services:
             shown = await caller_of(given, services.access, now=self._site.now())
             # The trail with the counts so far, over the store opened for this request.

@@ -93,6 +93,7 @@ def _key(run: str, gate: Gate) -> str:
 
 
 async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]) -> bool:
+    # A client may send what the form does not offer: the run itself refuses a wrong choice.
     choice, text = said.get("choice"), said.get("text")
     answer = Answer(
         by=BY if desk.token is None else f"{BY} ({desk.token.name})",
