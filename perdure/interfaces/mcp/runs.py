@@ -98,7 +98,7 @@ async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]
     answer = Answer(
         by=BY if desk.token is None else f"{BY} ({desk.token.name})",
         gate=gate.name,
-        choice=choice if isinstance(choice, str) else None,
+        choice=choice if isinstance(choice, str) and choice else None,
         text=text if isinstance(text, str) and text else None,
         args_hash=gate.args_hash,
     )
@@ -111,11 +111,18 @@ def form_of(gate: Gate) -> type[BaseModel]:
     said = Field(default="", description="What you want to say.")
     if not gate.choices:
         return create_model("GateAnswer", text=(str, Field(description="Your answer.")))
-    offered: dict[str, JsonValue] = {"enum": list(gate.choices)}
-    choice = Field(description="Your decision.", json_schema_extra=offered)
-    if gate.free_text:
-        return create_model("GateAnswer", choice=(str, choice), text=(str, said))
-    return create_model("GateAnswer", choice=(str, choice))
+
+    def offer(schema: dict[str, JsonValue]) -> None:
+        schema["enum"] = list(gate.choices)
+        schema.pop("default", None)  # that nothing is chosen is none of the choices
+
+    choice = Field(description="Your decision.", json_schema_extra=offer)
+    if not gate.free_text:
+        return create_model("GateAnswer", choice=(str, choice))
+    if gate.kind == "question":  # a person may answer in words of their own, as everywhere else
+        told = "Your decision; without one, what you say is the answer."
+        choice = Field(default="", description=told, json_schema_extra=offer)
+    return create_model("GateAnswer", choice=(str, choice), text=(str, said))
 
 
 LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)

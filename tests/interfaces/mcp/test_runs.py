@@ -9,6 +9,7 @@ from agent_runs import call, calls
 from delegating import completes, delegates, delegation, script, works
 from mcp import Client
 from mcp.client import ClientRequestContext
+from mcp.server.elicitation import render_elicitation_schema
 from mcp.types import ElicitRequestParams, ElicitResult, InputRequiredResult
 from mcp_over_http import remote, serving, token, told
 from pydantic import JsonValue
@@ -193,10 +194,31 @@ def test_a_form_has_what_the_question_wants(
             "free_text": free_text,
         }
     )
-    schema = form_of(gate).model_json_schema()
-    assert set(schema["properties"]) == fields
-    if choices:
-        assert schema["properties"]["choice"]["enum"] == list(choices)
+    form = form_of(gate)
+    # To clients of the newest protocol, and to older ones.
+    for schema in (form.model_json_schema(), render_elicitation_schema(form)):
+        assert set(schema["properties"]) == fields
+        if choices:
+            assert schema["properties"]["choice"]["enum"] == list(choices)
+            assert "default" not in schema["properties"]["choice"]
+        named = "choice" if choices else "text"
+        assert (named in schema.get("required", ())) is not (bool(choices) and free_text)
+    if choices and free_text:
+        assert form.model_validate({"text": "neither"}).model_dump()["choice"] == ""
+
+
+def test_what_is_no_question_wants_a_choice_whatever_is_said() -> None:
+    gate = Gate.model_validate(
+        {
+            "id": "g1",
+            "kind": "escalation",
+            "prompt": "?",
+            "choices": ("continue", "stop"),
+            "opened_at": "2026-01-01T00:00:00Z",
+            "free_text": True,
+        }
+    )
+    assert form_of(gate).model_json_schema()["required"] == ["choice"]
 
 
 def test_what_is_said_wins_over_the_ready_made_task() -> None:
@@ -231,14 +253,15 @@ def test_a_setting_changes_one_field_of_a_block_and_keeps_the_others() -> None:
 
 
 async def test_a_reply_reaches_its_question_behind_another_one() -> None:
-    asked = {"kind": "question", "prompt": "?", "choices": (), "opened_at": "2026-01-01T00:00:00Z"}
+    asked = {"kind": "question", "prompt": "?", "opened_at": "2026-01-01T00:00:00Z"}
+    asked |= {"choices": ("red", "green"), "free_text": True}
     gates = [Gate.model_validate({**asked, "id": id}) for id in ("g1", "g2", "g3")]
     common = {"id": "r", "kind": "agent", "goal": "g", "phase": "working", "lifecycle": "waiting"}
     status = RunStatus.model_validate({**common, "budget": {"limits": {}}, "gates": gates})
-    sent: list[tuple[str | None, str | None]] = []
+    sent: list[tuple[str | None, ...]] = []
 
     async def verb(run: str, answer: Answer) -> None:
-        sent.append((answer.gate, answer.text))
+        sent.append((answer.gate, answer.choice, answer.text))
 
     async def known(*_asked: object) -> RunStatus:
         return status
@@ -248,10 +271,12 @@ async def test_a_reply_reaches_its_question_behind_another_one() -> None:
     context: Any = SimpleNamespace(
         client_capabilities=SimpleNamespace(elicitation=True),
         protocol_version=INPUT_REQUIRED,
-        input_responses={"r:g2:": ElicitResult(action="accept", content={"text": "blue"})},
+        input_responses={
+            "r:g2:": ElicitResult(action="accept", content={"choice": "", "text": "blue"})
+        },
     )
     found = await wait(context, desk, desk, "r", seconds=60)
-    assert sent == [("g2", "blue")]
+    assert sent == [("g2", None, "blue")], "words of its own, not one of the choices"
     assert isinstance(found, InputRequiredResult)
     assert list(found.input_requests or {}) == ["r:g1:"]
 
