@@ -29,8 +29,9 @@ from perdure.operations.gc import YOUNG
 
 SHORTEST_SUBJECT = 3
 TOLD_EVERY = 100
-# With any number of backslashes: the reply of a tool is JSON inside the JSON of a transcript.
-_BY_NUMBER = re.compile(r"\\+u(?!00[0-7])([0-9a-fA-F]{4})")
+# With any number of backslashes: the reply of a tool is JSON inside the JSON of a transcript. It
+# begins at the first of a row, or a long row would take time by the square of its length.
+_ESCAPED = re.compile(r'(?<!\\)\\+(?:u([0-9a-fA-F]{4})|(["/]))')
 
 
 class Eraser:
@@ -197,10 +198,13 @@ def mentions(text: str, subject: str) -> bool:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """A text in one case: as it is, and with the signs that JSON has by their numbers.
+    """A text in one case: as it is, and with the signs for which JSON has numbers or backslashes.
 
     A capital letter has another number, so that of `Ü` would never be found for `ü`.
     """
     yield text.casefold()
-    if _BY_NUMBER.search(text):
-        yield _BY_NUMBER.sub(lambda found: chr(int(found[1], 16)), text).casefold()
+    if _ESCAPED.search(text):
+        plain = _ESCAPED.sub(lambda found: found[2] or chr(int(found[1], 16)), text)
+        # JSON has two numbers for a sign beyond the first 65,536, such as `𠮷` in a name.
+        pairs = plain.encode("utf-16", "surrogatepass")
+        yield pairs.decode("utf-16", "replace").casefold()

@@ -125,3 +125,21 @@ def test_a_person_is_found_by_the_numbers_that_json_writes(subject: str, quoted:
         name = json.dumps(name)
     assert mentions(str(name), subject)
     assert not mentions(str(name), "Möller")
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        pytest.param("𠮷田", json.dumps(json.dumps("𠮷田 様")), id="beyond 16 bits"),
+        pytest.param("O'Brien", r'{"name": "O\u0027Brien"}', id="as .NET writes it"),
+        pytest.param("a+b@c.org", r'"{\"to\": \"a\\u002Bb@c.org\"}"', id="a plus"),
+        pytest.param('Ann "A" Lee', json.dumps(json.dumps('Ann "A" Lee')), id="quotes"),
+        pytest.param("Lee/Roe", r'{"name": "Lee\/Roe"}', id="as PHP writes it"),
+    ],
+)
+def test_a_person_is_found_however_json_writes_the_name(subject: str, text: str) -> None:
+    assert mentions(text, subject)
+
+
+def test_a_long_row_of_backslashes_holds_up_no_search() -> None:
+    assert not mentions("\\" * 300_000, "Ann")
