@@ -133,7 +133,8 @@ def _linked(work: str, marker: Path) -> Repository | None:
     own = Path(work, own_path)
     back = small_text(own / "gitdir").strip()
     common_text = small_text(own / "commondir").strip()
-    if not back or not common_text or os.path.realpath(back) != os.path.realpath(marker):
+    # A path that is not absolute begins at the folder of its file (`worktree.useRelativePaths`).
+    if not back or not common_text or os.path.realpath(own / back) != os.path.realpath(marker):
         return None
     common = Path(os.path.realpath(own / common_text))
     if Path(os.path.realpath(own)).parent != common / WORKTREES or _exists(common / "commondir"):

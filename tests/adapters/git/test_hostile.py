@@ -341,3 +341,17 @@ def test_a_place_without_a_repository(tmp_path):
     assert find_repository(str(tmp_path)) is None
 
     assert find_repository(str(tmp_path / "absent")) is None
+
+
+def test_a_worktree_may_name_its_repository_by_relative_paths(hostile):
+    """As git writes it with `worktree.useRelativePaths`, since 2.48."""
+    side = hostile.root.parent / "side"
+    hostile.git("-c", "core.fsmonitor=false", "worktree", "add", "-q", str(side), check=False)
+    own = hostile.root / ".git" / "worktrees" / "side"
+    (side / ".git").write_text(f"gitdir: {os.path.relpath(own, side)}\n")
+    (own / "gitdir").write_text(f"{os.path.relpath(side / '.git', own)}\n")
+    found = find_repository(str(side))
+    assert found is not None
+    assert found.common == hostile.root / ".git"
+    (own / "gitdir").write_text(f"{os.path.relpath(hostile.root / 'side', own)}\n")
+    assert find_repository(str(side)) is None
