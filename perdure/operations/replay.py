@@ -337,6 +337,9 @@ def _history(name: str, content: bytes) -> WorkflowHistory:
     known = sorted(workflow.__name__ for workflow in WORKFLOWS)
     if started not in known:
         raise _no_history(name, f"it is of {started or 'no workflow'}, not of {' or '.join(known)}")
+    if len(history.events) == 1:
+        # The SDK would wait for its first task for ever, and hear no cancellation.
+        raise _no_history(name, "it ends at its start, so there is nothing to replay")
     # Replay under the original id: a run that a Temporal client started reads its own id.
     return replace(history, workflow_id=begun.workflow_id or name)
 

@@ -90,6 +90,13 @@ async def test_a_history_of_another_product_is_told() -> None:
         [item async for item in replay({"old.json": foreign}, None)]
 
 
+async def test_a_history_that_ends_at_its_start_is_told() -> None:
+    begun = json.loads(KEPT.read_text())
+    begun["events"] = begun["events"][:1]
+    with pytest.raises(InvalidInput, match="it ends at its start, so there is nothing to replay"):
+        [item async for item in replay({"old.json": json.dumps(begun).encode()}, None)]
+
+
 @pytest.mark.long
 async def test_a_broken_file_ends_the_command_with_a_sentence(
     bare: Installation, tmp_path: Path
