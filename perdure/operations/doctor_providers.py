@@ -10,6 +10,7 @@ from perdure.adapters.llm.model_names import lacking_package
 from perdure.adapters.settings.providers import CompatibleServer
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.names import COMPATIBLE
+from perdure.domain.foundation.redaction import redacted
 from perdure.interfaces.services import Check
 
 ANSWERS_WITHIN_S = 3.0
@@ -50,14 +51,16 @@ def set_up(access: ModelAccess) -> list[str]:
 async def _compatible(name: str, server: CompatibleServer, key: str | None) -> Check:
     """Whether a server answers when it is asked for its models."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    # Its URL may hold a credential too, and what `doctor` says is passed on with reports.
+    place = redacted(server.url)
     try:
         async with httpx2.AsyncClient(timeout=ANSWERS_WITHIN_S) as client:
             answer = await client.get(f"{server.url.rstrip('/')}/models", headers=headers)
     except httpx2.HTTPError as error:
-        found = f"{server.url} does not answer ({type(error).__name__})"
+        found = f"{place} does not answer ({type(error).__name__})"
         return Check(name=name, state="warning", found=found, cure=AT_WORKER)
     # A server may lack the list of models and still work; a refused key would also fail calls.
     if answer.status_code in {401, 403}:
         cure = f"Check {server.key_variable or 'its `key`'}."
-        return Check(name=name, state="warning", found=f"{server.url} refuses the key", cure=cure)
-    return Check(name=name, state="ok", found=f"{server.url} answers")
+        return Check(name=name, state="warning", found=f"{place} refuses the key", cure=cure)
+    return Check(name=name, state="ok", found=f"{place} answers")

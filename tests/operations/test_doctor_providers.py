@@ -81,3 +81,16 @@ async def test_a_server_that_is_away_is_a_warning() -> None:
     state, words = (await told(providers={"box": box}))["provider compat:box"]
     assert state == "warning"
     assert "does not answer" in words
+
+
+@pytest.mark.parametrize("key", ["right", "wrong"])
+async def test_a_password_in_the_address_of_a_server_is_not_told(
+    url: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOX_KEY", key)
+    for place in (url, "http://127.0.0.1:9/v1"):
+        named = place.replace("://", "://ann:hunter2@")
+        box = CompatibleServer(url=named, key_variable="BOX_KEY")
+        _, words = (await told(providers={"box": box}))["provider compat:box"]
+        assert place.removeprefix("http://") in words
+        assert "hunter2" not in words
