@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 MODULE = "perdure.local_services"
@@ -32,7 +33,9 @@ def main() -> None:
     # Checked after the wait, because `up` or `down` may have been called meanwhile.
     if is_wanted(home, supervisor, deaths):
         said = {"event": "supervisor_died", "process": supervisor, "deaths": deaths + 1}
-        print(json.dumps(said | {"level": "warning"}), flush=True)  # noqa: T201 - it is the log
+        # The log may lie on a full disk, which must not keep the services from coming back.
+        with suppress(OSError):
+            print(json.dumps(said | {"level": "warning"}), flush=True)  # noqa: T201 - it is the log
         os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, str(deaths + 1)])
 
 

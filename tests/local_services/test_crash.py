@@ -1,6 +1,8 @@
 """A supervisor that is killed: nothing of it stays, and nothing else is ever touched."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -8,10 +10,12 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
+from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.processes import end, is_alive, process_ref
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from perdure.local_services.watcher import is_wanted
+from perdure.local_services.watcher_link import SCRIPT
 from tests.local_services.support import (
     STUBBORN_WORKER,
     any_of_home,
@@ -131,6 +135,23 @@ def test_a_state_that_says_nothing_starts_nobody(tmp_path: Path, text: str) -> N
     assert not is_wanted(tmp_path, 7, 0)
     (tmp_path / "state.json").write_text(text)
     assert not is_wanted(tmp_path, 7, 0)
+
+
+def test_a_full_disk_keeps_no_supervisor_from_coming_back(tmp_path: Path) -> None:
+    """Its log takes no line; the next supervisor says on its errors why it ends at once."""
+    state = tmp_path / "state.json"
+    state.write_text('{"supervisor": {"pid": 7}, "status": "ready"}')
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = subprocess.run(
+            [sys.executable, "-I", "-S", str(SCRIPT), str(tmp_path), "7", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PERDURE_HOME": str(state / "no folder")},
+            check=False,
+        )
+    assert b"supervisor_failed" in ended.stderr
+    assert ended.returncode == RuntimeUnavailable.exit_code
 
 
 @pytest.fixture
