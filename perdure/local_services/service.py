@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,14 +79,14 @@ class Progress:
         return ""
 
     def _look(self) -> tuple[int, int, int]:
-        try:
+        cpu, read = 0.0, 0
+        with suppress(*ENDED, AttributeError):
             process = psutil.Process(self._pid)
             # With its children: the command may be a script that only waits for what it started.
             family = [process, *process.children(recursive=True)]
             cpu = sum(sum(one.cpu_times()[:2]) for one in family)
+            # Last, as macOS and some containers do not count it; the time above stays then.
             read = process.io_counters().read_bytes
-        except (*ENDED, AttributeError):
-            cpu, read = 0.0, 0
         return int(cpu / CPU_STEP_S), read // READ_STEP_BYTES, log_end(self._log)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -15,7 +16,13 @@ from perdure.local_services import processes
 from perdure.local_services.embedded import EmbeddedRuntime
 from perdure.local_services.logs import last_words
 from perdure.local_services.processes import is_alive, listens, process_ref
-from perdure.local_services.service import Progress, Service, ServiceCommand, backoff_s
+from perdure.local_services.service import (
+    CPU_STEP_S,
+    Progress,
+    Service,
+    ServiceCommand,
+    backoff_s,
+)
 from tests.local_services.support import python
 
 WAITS = "import signal; signal.pause()"
@@ -190,6 +197,20 @@ def test_progress_is_work_or_words(tmp_path: Path) -> None:
         now[0] = at
         log.write_text(said)
         assert watched.stalled() == stalled, at
+
+
+def test_work_is_progress_where_reads_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, where psutil has no such counters."""
+    monkeypatch.delattr(psutil.Process, "io_counters")
+    now, log = [0.0], tmp_path / "log"
+    watched = Progress(os.getpid(), log, patience_s=10, at_most_s=60, clock=lambda: now[0])
+    enough = time.process_time() + 2 * CPU_STEP_S
+    while time.process_time() < enough:
+        pass
+    now[0] = 11
+    assert watched.stalled() == ""
 
 
 @pytest.mark.parametrize(
