@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -42,30 +43,34 @@ async def read_logs(
         raise NotFound(f"There is no log {part!r} in {folder}.", cure=cure)
     if not names:
         raise NotFound(f"There are no logs in {folder} yet.", cure="Start with `perdure up`.")
-    tails = [_Tail(folder / f"{name}.log", name, lines) for name in ([part] if part else names)]
-    for tail in tails:
-        for line in tail.more():
-            yield line
-    while follow:
-        await asyncio.sleep(POLL_S)
-        for tail in tails:
+    wanted = [part] if part else names
+    tails = {name: _Tail(folder / f"{name}.log", name, lines) for name in wanted}
+    while True:
+        for tail in tails.values():
             for line in tail.more():
                 yield line
+        if not follow:
+            break
+        await asyncio.sleep(POLL_S)
+        # A first start makes one log after the other, while somebody follows them already.
+        for path in sorted(folder.glob("*.log")) if part is None else ():
+            tails.setdefault(path.stem, _Tail(path, path.stem))
 
 
 class _Tail:
     """Reads a growing file from its last lines; a file that has shrunk is read from its start.
 
-    A file that was removed has no lines, and is read from its start when it is there again.
+    A file that was removed has no lines, and is read from its start when it is there again. One
+    without a number of `lines` is new, and is read from its start too.
     """
 
-    def __init__(self, path: Path, part: str, lines: int) -> None:
+    def __init__(self, path: Path, part: str, lines: int | None = None) -> None:
         self._path = path
         self._part = part
-        try:
-            self._offset = _start_of(path, lines)
-        except FileNotFoundError:
-            self._offset = 0
+        self._offset = 0
+        if lines is not None:
+            with suppress(FileNotFoundError):
+                self._offset = _start_of(path, lines)
 
     def more(self) -> list[LogLine]:
         try:

@@ -1,5 +1,6 @@
 """Ports, locks, state file, digests, readiness and logs, without any service."""
 
+import asyncio
 import errno
 import os
 import socket
@@ -301,6 +302,22 @@ async def test_a_log_that_is_removed_is_followed_from_its_start_when_it_is_back(
     assert (await anext(lines)).text == "three"
     log.write_text("a first line of a new file\n", encoding="utf-8")
     assert (await anext(lines)).text == "a first line of a new file"
+
+
+async def test_a_log_that_begins_meanwhile_is_followed_with_the_others(
+    home: Path, settings_of: MakeSettings
+) -> None:
+    files = HomeFiles(home)
+    files.make()
+    files.log("supervisor").write_text("starts\n", encoding="utf-8")
+    every, one = (read_logs(settings_of(), name, follow=True) for name in (None, "supervisor"))
+    assert [(await anext(lines)).text for lines in (every, one)] == ["starts", "starts"]
+    files.log("temporal").write_text("listens\n", encoding="utf-8")
+    found = await asyncio.wait_for(anext(every), 5)
+    assert (found.part, found.text) == ("temporal", "listens")
+    with files.log("supervisor").open("a", encoding="utf-8") as file:
+        file.write("ready\n")
+    assert (await anext(one)).text == "ready"
 
 
 async def test_a_log_that_leads_nowhere_has_no_lines(home: Path, settings_of: MakeSettings) -> None:
