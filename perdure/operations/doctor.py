@@ -16,6 +16,7 @@ from perdure.adapters.settings.variables import Settings, search_path, unknown_v
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.foundation.plain_text import said_in_words
+from perdure.domain.model_availability import family_of
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
 from perdure.local_services.embedded import EmbeddedRuntime
@@ -244,12 +245,14 @@ def _model(settings: Settings) -> Check:
         return Check(name="claude", state="warning", found=ending[0], cure=CHANGE_MODEL)
     if settings.anthropic_api_key or settings.anthropic_auth_token:
         return Check(name="claude", state="ok", found="a key is set (not tried: that would cost)")
-    return Check(
-        name="claude",
-        state="warning",
-        found="no ANTHROPIC_API_KEY; the default model is the embedded one",
-        cure="Set ANTHROPIC_API_KEY to use Claude.",
-    )
+    default = default_model_of(settings)
+    family = family_of(default)
+    named = "the embedded one" if family == "local" else default
+    found = f"no ANTHROPIC_API_KEY; the default model is {named}"
+    if family not in {"local", "claude"}:
+        return Check(name="claude", state="ok", found=found)
+    cure = "Set ANTHROPIC_API_KEY to use Claude."
+    return Check(name="claude", state="warning", found=found, cure=cure)
 
 
 def _embedded() -> Check:

@@ -239,3 +239,21 @@ async def test_services_that_start_or_stop_have_not_failed(
     found = (await looked(Settings.load(home=home)))["services"]
     assert (found.state, found.found) == (state, said)
     assert "perdure logs" in found.cure
+
+
+@pytest.mark.parametrize(
+    ("model", "state", "told"),
+    [
+        (None, "warning", "the default model is the embedded one"),
+        ("local", "warning", "the default model is the embedded one"),
+        ("openai:gpt-5.1", "ok", "the default model is openai:gpt-5.1"),
+        ("claude-opus-4-8", "warning", "the default model is claude-opus-4-8"),
+    ],
+)
+async def test_the_default_model_is_told_as_it_is_set(
+    home: Path, monkeypatch: pytest.MonkeyPatch, model: str | None, state: str, told: str
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    found = (await looked(Settings.load(home=home, model=model)))["claude"]
+    assert (found.state, found.found) == (state, f"no ANTHROPIC_API_KEY; {told}")
