@@ -46,9 +46,12 @@ def work_now(task: Task, *given: JsonValue, seconds: float = SECONDS) -> JsonVal
         return TASKS[task].work(*given)
     # One second more than the timeout, which is the limit that is reported.
     limits = f"RLIMIT_CPU={int(seconds) + 1},RLIMIT_DATA={MEMORY_BYTES},RLIMIT_CORE=0"
+    # Isolated: no `PYTHON…` variable and no folder may bring other code into it.
     child = (sys.executable, "-I", "-m", "perdure.adapters.bounded_process")
     try:
         done = subprocess.run(
+            # The launcher sets the limits and becomes the child: Python code between fork and exec
+            # may wait for ever on a lock of another thread.
             [sys.executable, "-I", "-S", LAUNCHER, limits, *child],
             # `json.dumps` escapes all else, even half a character, for which UTF-8 has no form.
             input=text.encode("ascii"),

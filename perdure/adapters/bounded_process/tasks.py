@@ -24,6 +24,7 @@ class Work:
 
 def differences(old: list[str], new: list[str]) -> JsonValue:
     """The opcodes of `difflib` that turn one list of lines into another."""
+    # By default difflib takes lines that are frequent in a text of 200 lines for junk.
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     return [list(step) for step in matcher.get_opcodes()]
 
@@ -48,6 +49,7 @@ def document(path: str, text: str) -> JsonValue:
                 tomllib.loads(text)
             case _:
                 return ""
+    # What is nested too deeply for these readers is no file that others could read either.
     except (SyntaxError, ValueError, RecursionError) as error:
         return f"does not parse: {' '.join(str(error).split())}"
     return ""

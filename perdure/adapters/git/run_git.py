@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from perdure.adapters.sandbox.bubblewrap import enclosure
 from perdure.domain.foundation.errors import ToolFailure
 
+# Not PATH: a folder of it may be one that a model writes to.
 SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin"
 OUTPUT_CAP = 5 * 1024 * 1024
 CPU_SECONDS = 30
@@ -23,6 +24,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
     "XDG_CONFIG_HOME": "/nonexistent",
+    # Some of what git says is searched for English words.
     "LC_ALL": "C.UTF-8",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_SYSTEM": "/dev/null",
@@ -35,6 +37,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_PAGER": "cat",
     "PAGER": "cat",
     "GIT_ALLOW_PROTOCOL": "none",
+    # A partial clone fetches what it lacks, by a program that its configuration may name.
     "GIT_NO_LAZY_FETCH": "1",
 }
 # The command line overrides all files, so these hold even if a configuration is read.
@@ -58,6 +61,7 @@ OVERRIDES: tuple[str, ...] = tuple(
         "gpg.openpgp.program=/bin/false",
         "gpg.x509.program=/bin/false",
         "gpg.ssh.program=/bin/false",
+        # For a submodule git starts another git, which reads the configuration in there.
         "diff.ignoreSubmodules=all",
         "diff.submodule=short",
         "status.submoduleSummary=false",
@@ -214,9 +218,11 @@ async def _read(
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
     _signal_group(process)
+    # Not longer: a process that waits for a disk or a network folder ends only after that.
     await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=END_TIMEOUT_S)
 
 
 def _signal_group(process: asyncio.subprocess.Process) -> None:
+    # macOS says that it is not permitted where only zombies are left in a group.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

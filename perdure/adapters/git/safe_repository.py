@@ -157,6 +157,7 @@ def shadow(repository: Repository, settings: Mapping[str, str]) -> Generator[Sha
             view=(repository.work, str(folder), *_parts(repository)),
         )
     finally:
+        # It removes the links, and nothing of the repository that they lead to.
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -196,6 +197,7 @@ def _fill(folder: Path, repository: Repository, settings: Mapping[str, str]) -> 
     head = small_text(repository.own / "HEAD")
     if not re.fullmatch(r"(ref: refs/[^\s\0]+|[0-9a-f]{40,64})\s*", head):
         raise ToolFailure("The repository's HEAD cannot be read.", reason="not_found")
+    # The text that was checked, not a link: the file may be changed after the check.
     (folder / "HEAD").write_text(head, encoding="utf-8")
     (folder / "config").write_text(_configuration(settings), encoding="utf-8")
 
