@@ -52,6 +52,7 @@ def digests(files: HomeFiles, settings: Settings) -> dict[str, str]:
         for name in settings.layers.of_home
     }
 
+    # Salted, or whoever reads the state file could try likely values of a short secret.
     def digest(value: bytes) -> str:
         return hmac.new(salt, value, hashlib.sha256).hexdigest()[:16]
 
@@ -112,6 +113,7 @@ async def must_restart(
         different = tuple(name for name in different if name not in ONLY_DETACHED)
     if state.status != "ready" or not different:
         return False
+    # Services in a terminal belong to who watches them there; a restart would end that command.
     if state.detached and await _count(state, settings) == 0:
         left = sorted(gone(state.settings, wanted))
         lost = ", ".join(name for name in left if not name.startswith(CODE_OF))

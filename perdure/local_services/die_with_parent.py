@@ -15,6 +15,7 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
+        # Not SIGKILL: a worker still reports what its steps have done.
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # the parent died before the request was made
         sys.exit(1)

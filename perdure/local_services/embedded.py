@@ -102,6 +102,7 @@ class EmbeddedRuntime:
         self._files.make()
         # First, so that services that are about to end as idle stay for this command.
         touch(self._files)
+        # Before the wait for others, who may be stuck at the same server.
         if self._settings.temporal.address is not None:
             await temporal_server.connect_named(self._settings)
         waits: dict[str, float] = {}

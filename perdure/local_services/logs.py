@@ -87,6 +87,7 @@ class _Tail:
             return []
         self._offset += len(whole) + 1
         text = whole.decode("utf-8", "replace")
+        # Not `splitlines`: a line of JSON may hold U+2028, which ends no line.
         return [LogLine(self._part, line) for line in text.split("\n")]
 
 

@@ -15,6 +15,8 @@ from perdure.adapters.settings.layers import is_plugin_file
 CODE_OF = "the code of "
 # A plugin is a few files. More come from a folder that holds a whole project.
 MOST_FILES = 500
+# By the text: to import a plugin would run its code in each command, and parsing one that is
+# being edited would fail.
 _IMPORTS = re.compile(r"^\s*(?:from\s+(\w+)[\w.]*\s+import|import\s+([\w., \t]+))", re.MULTILINE)
 
 

@@ -51,6 +51,7 @@ class Standing:
 async def standing(client: Client) -> Standing:
     """Which of Perdure's search attributes the namespace has; raises `RPCError`."""
     whole = " AND ".join(f"{name} {_FITTING[kind]}" for name, kind in SEARCH_ATTRIBUTES.items())
+    # Where all is taken at once, only numbers are asked for one by one, for their types.
     fits = await _refusal(client, whole) is None
     told = {
         name: _told(client, name, fits=fits)
@@ -74,6 +75,7 @@ async def _refusal(client: Client, query: str) -> str | None:
     try:
         await client.count_workflows(query)
     except RPCError as error:
+        # Any other refusal is about the account or the server, and says nothing of an attribute.
         if error.status != RPCStatusCode.INVALID_ARGUMENT:
             raise
         return error.message

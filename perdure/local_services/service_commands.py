@@ -33,7 +33,9 @@ DYNAMIC_CONFIG = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
+    # By default what continues as new within a second of its start waits for that second.
     'history.workflowIdReuseMinimalInterval="0s"',
+    # Without it, no label and no tenant orders what waits.
     "matching.enableFairness=true",
     # The server also has an HTTP API, which would answer to any host name, like the Web UI.
     'frontend.httpAllowedHosts=["127.0.0.1:*","localhost:*"]',

@@ -108,6 +108,7 @@ def read_state(files: HomeFiles) -> RuntimeState | None:
     """
     try:
         state = read(RuntimeState, files.state.read_text(encoding="utf-8"))
+    # A power cut may leave an empty file, and then no process of it is left either.
     except (FileNotFoundError, NotADirectoryError, PermissionError, ValidationError):
         return None
     return None if _is_copied(state, files) else state

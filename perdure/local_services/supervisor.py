@@ -131,6 +131,7 @@ class _Supervisor:
                 )
                 for task in done - {stop}:
                     await task
+                # Before the services end: killed meanwhile, this process must not come back.
                 await self._end_watch()
             except PerdureError as failure:
                 # Dismissed too: a start that fails would fail again, and its caller is told why.

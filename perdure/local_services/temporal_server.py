@@ -25,6 +25,7 @@ async def connect(address: str, namespace: str) -> Client | None:
         return await asyncio.wait_for(
             Client.connect(address, namespace=namespace), timeout=ANSWER_WITHIN_S
         )
+    # The SDK has no error of its own for a connection that fails: it raises RuntimeError.
     except (RuntimeError, TimeoutError, RPCError):
         return None
 

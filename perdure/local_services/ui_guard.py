@@ -142,6 +142,7 @@ class UiGuard:
 
 def _head(request: Request) -> bytes:
     kept = [pair for pair in request.headers if pair[0] not in HOP_BY_HOP]
+    # Closed after the answer, so that its end is seen without reading lengths and chunks.
     lines = "".join(f"{name}: {value}\r\n" for name, value in [*kept, ("connection", "close")])
     return f"{request.method} {request.target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 

@@ -29,6 +29,7 @@ def main() -> None:
         return
     if time.monotonic() - began > STEADY_AFTER_S:
         deaths = 0
+    # The exponent is bounded, since 2 ** 1024 fits no float.
     time.sleep(min(BACKOFF_FIRST_S * 2 ** min(deaths, 16), BACKOFF_MAX_S))
     # Checked after the wait, because `up` or `down` may have been called meanwhile.
     if is_wanted(home, supervisor, deaths):
@@ -36,6 +37,7 @@ def main() -> None:
         # The log may lie on a full disk, which must not keep the services from coming back.
         with suppress(OSError):
             print(json.dumps(said | {"level": "warning"}), flush=True)  # noqa: T201 - it is the log
+        # The same process id, so that `down` finds the new supervisor by the watcher in the state.
         os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, str(deaths + 1)])
 
 
@@ -48,6 +50,7 @@ def is_wanted(home: Path, supervisor: int, deaths: int) -> bool:
     try:
         state = json.loads((home / "state.json").read_text(encoding="utf-8"))
         named, status = state["supervisor"]["pid"], state["status"]
+    # Without a state that can be read, nobody is known to want the services.
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return named == supervisor and (status != "starting" or deaths > 0)
