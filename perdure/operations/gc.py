@@ -304,6 +304,8 @@ async def _is_payload(blobs: BlobStore, address: str, age: timedelta) -> bool:
     if age >= HISTORY_RETENTION:
         return False
     try:
+        # Where a payload has its encoding; a blob that only looks like one is just kept longer.
         return PAYLOAD_MARK in (await blobs.get(address))[:100]
+    # Deleted by somebody else since it was listed.
     except NotFound:
         return False

