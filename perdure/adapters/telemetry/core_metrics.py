@@ -18,11 +18,13 @@ from temporalio.runtime import (
 )
 
 from perdure.adapters.telemetry.step_plugin import SECONDS_BUCKETS
+from perdure.event_log import get_logger
 
 BUFFER_SIZE = 100_000
 EMPTIED_EVERY_S = 1.0
 _Value: TypeAlias = int | float
 _Note: TypeAlias = Callable[[_Value, Mapping[str, str | int | float | bool]], None]
+_log = get_logger(__name__)
 
 
 def new_buffer() -> MetricBuffer:
@@ -54,12 +56,25 @@ class CoreMetrics:
             for update in self._buffer.retrieve_updates():
                 note = self._notes.get(update.metric.name)
                 if note is None:
-                    note = self._notes[update.metric.name] = self._instrument(update.metric)
+                    note = self._notes[update.metric.name] = self._note_of(update.metric)
                 note(update.value, update.attributes)
 
     def _run(self) -> None:
         while not self._ended.wait(EMPTIED_EVERY_S):
             self.empty()
+
+    def _note_of(self, metric: BufferedMetric) -> _Note:
+        try:
+            return self._instrument(metric)
+        # OpenTelemetry raises no narrower class, and one bad name must not end the thread.
+        except Exception as error:
+            _log.warning(
+                "metric_off",
+                metric=metric.name,
+                found=str(error),
+                cure="give it a name and a unit as OpenTelemetry allows them",
+            )
+            return _dropped
 
     def _instrument(self, metric: BufferedMetric) -> _Note:
         given = metric.name, metric.unit or "", metric.description or ""
@@ -71,3 +86,7 @@ class CoreMetrics:
         return self._meter.create_histogram(
             *given, explicit_bucket_boundaries_advisory=bounds
         ).record
+
+
+def _dropped(_value: _Value, _labels: Mapping[str, str | int | float | bool]) -> None:
+    """Leave out a metric that has no instrument."""
