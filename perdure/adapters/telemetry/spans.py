@@ -116,7 +116,7 @@ class WorkSampler(Sampler):
 
 def sampler_of(environment: dict[str, str]) -> WorkSampler:
     """The sampler that `OTEL_TRACES_SAMPLER` names, without polls and probes."""
-    named = environment.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
+    named = environment.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
     base = named.removeprefix("parentbased_")
     share = {"always_on": 1.0, "always_off": 0.0}.get(base, _share(environment))
     root = TraceIdRatioBased(share)

@@ -33,7 +33,9 @@ def traces_url(environment: Mapping[str, str]) -> str | None:
 
 
 def _url(environment: Mapping[str, str], signal: str) -> str | None:
-    if environment.get(f"OTEL_{signal}_EXPORTER", "otlp").strip() != "otlp":
+    # An empty variable counts as unset: compose files pass on those that nobody has set.
+    exporters = environment.get(f"OTEL_{signal}_EXPORTER", "").strip() or "otlp"
+    if "otlp" not in (name.strip() for name in exporters.split(",")):
         return None
     specific = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
     general = environment.get(ENDPOINT, "").strip()

@@ -2,6 +2,7 @@
 
 import pytest
 from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
 from perdure.adapters.telemetry.spans import sampler_of
 
@@ -56,3 +57,14 @@ def test_work_is_traced(name: str) -> None:
 def test_the_environment_names_the_share(sampler: str, share: str, wanted: bool) -> None:
     given = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": share}
     assert recorded("RunWorkflow:RefineLoop", **given) is wanted
+
+
+@pytest.mark.parametrize(
+    ("sampler", "followed"), [("", True), ("parentbased_always_on", True), ("always_on", False)]
+)
+def test_whoever_asked_decides_unless_a_sampler_is_named(sampler: str, followed: bool) -> None:
+    unsampled = NonRecordingSpan(SpanContext(1, 1, is_remote=True))
+    found = sampler_of({"OTEL_TRACES_SAMPLER": sampler}).should_sample(
+        set_span_in_context(unsampled), 1, "RunWorkflow:RefineLoop"
+    )
+    assert (found.decision is Decision.DROP) is followed
