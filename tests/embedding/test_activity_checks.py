@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from installation import Installation
+from pydantic import JsonValue
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RetryPolicy
@@ -209,6 +210,10 @@ def test_it_is_handed_over_and_has_no_score_until_then() -> None:
     assert (asked.dimension, asked.activity.queue) == ("own", QUEUE)
     (judged,) = checks.judged(rubric, "One.", verdicts={"own": ActivityVerdict(value=[0.5, "no"])})
     assert (judged.name, judged.score, judged.findings[0].title) == ("own", 0.5, "no")
+    # A worker in another language writes what it leaves out as null.
+    empty: JsonValue = {"score": 0.5, "detail": None, "fix": None}
+    (judged,) = checks.judged(rubric, "One.", verdicts={"own": ActivityVerdict(value=empty)})
+    assert (judged.gap, judged.findings[0].fix) == ("the check is not met (score 0.5)", "")
 
 
 @activity.defn

@@ -47,20 +47,31 @@ def result_of(value: object) -> CheckResult:
     """
     match value:
         case CheckResult():
-            score, detail, fix = value.score, value.detail, value.fix
+            score, detail, fix = value.score, words_of(value.detail), words_of(value.fix)
         case (score, str() as detail):
             fix = ""
         case _:
             score, detail, fix = value, "", ""
     score = _plain(score)
     if not isinstance(score, bool | int | float) or not is_score(score):
-        found = repr(value)[:ANSWER_CHARACTERS]
         raise CheckFailed(
-            f"the check gave {found}, which is no score.",
+            f"the check gave {_named(value)}, which is no score.",
             cure="Return True, False, a number from 0 to 1, or such a number with words.",
         )
     said = detail or f"the check is not met (score {float(score):g})"
     return CheckResult(float(score), "" if score >= 1 else said[:ANSWER_CHARACTERS], fix)
+
+
+def words_of(said: object) -> str:
+    """What a check says in words; nothing where it says `None`."""
+    return "" if said is None else str(said)
+
+
+def _named(value: object) -> str:
+    try:
+        return repr(value)[:ANSWER_CHARACTERS]
+    except ValueError:  # Python writes no number of thousands of digits
+        return f"a huge {type(value).__name__}"
 
 
 def _plain(score: object) -> object:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from perdure.adapters.checks.builtin_checks import result_of, run_check
+from perdure.adapters.checks.builtin_checks import result_of, run_check, words_of
 from perdure.adapters.checks.patterns import compile_pattern
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
 from perdure.adapters.files.disk import disk_errors
@@ -268,8 +268,8 @@ def _result_of_activity(verdict: ActivityVerdict) -> CheckResult:
         case [score, str() as detail]:
             return result_of((score, detail))
         case {"score": score, **others}:  # a `CheckResult` as JSON
-            read = result_of((score, str(others.get("detail", ""))))
-            return replace(read, fix=str(others.get("fix", "")))
+            read = result_of((score, words_of(others.get("detail"))))
+            return replace(read, fix=words_of(others.get("fix")))
         case value:
             return result_of(value)
 

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -126,6 +127,10 @@ def sized(output: str, most: int, *, unit: str = "words") -> object:
             raise KeyError(unit)
         case "half":
             return CheckResult(0.4, "half \ud83d", "mend \ud83d")
+        case "no fix":
+            return CheckResult(0.4, cast(str, ["too long"]), cast(str, None))
+        case "no words":
+            return CheckResult(1.0, cast(str, None), cast(str, None))
         case _:
             return "no score"
 
@@ -161,11 +166,14 @@ def plugin(**parameters: object) -> dict[str, object]:
         pytest.param(python("None"), None, "None, which is no score", id="nothing"),
         pytest.param(python("'1.0'"), None, "no score", id="a text"),
         pytest.param(python("10 ** 400"), None, "no score", id="a huge number"),
+        pytest.param(python("10 ** 5000"), None, "a huge int", id="one that Python does not write"),
         pytest.param(plugin(most=9), 1.0, "", id="plugin passes"),
         pytest.param(plugin(most=1), 0.4, "too many words", id="plugin finds"),
         pytest.param(plugin(most=1, unit="broken"), None, "KeyError", id="plugin fails"),
         pytest.param(plugin(most=1, unit="?"), None, "no score", id="plugin says nonsense"),
         pytest.param(plugin(most=1, unit="half"), 0.4, "half ?", id="half an emoji"),
+        pytest.param(plugin(most=1, unit="no fix"), 0.4, "['too long']", id="words are no text"),
+        pytest.param(plugin(most=1, unit="no words"), 1.0, "", id="no words"),
         pytest.param(plugin(), None, "most: found nothing", id="parameter missing"),
         pytest.param(plugin(most="x"), None, 'most: found "x"', id="parameter of another type"),
         pytest.param(plugin(most=1, mots=2), None, "mots", id="parameter unknown"),
