@@ -13,6 +13,7 @@ from perdure.extending.check_decorator import CheckFailed
 # What these hold is applied to the same value; all other keywords lead to a part of it.
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
+_NAMED = "dependentSchemas"
 _Found = tuple[Schema, Resolver[Schema]]
 
 
@@ -63,6 +64,8 @@ def _in_place(contents: Schema, resolver: Resolver[Schema]) -> Iterator[_Found]:
     for name in _SINGLE:
         if isinstance(contents.get(name), dict):
             yield _inside(contents[name], resolver)
+    for one in contents[_NAMED].values() if isinstance(contents.get(_NAMED), dict) else ():
+        yield _inside(one, resolver)
 
 
 def _referred(contents: Schema, resolver: Resolver[Schema]) -> Iterator[_Found]:

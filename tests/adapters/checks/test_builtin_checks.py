@@ -246,6 +246,8 @@ CHAIN = {
         pytest.param({"$defs": {"a": {"$ref": "#b"}}}, "names nothing", id="no such anchor"),
         pytest.param({"anyOf": [{"type": "null"}, {"$ref": "#"}]}, "without end", id="in place"),
         pytest.param({"$defs": {"b": {"not": {"$ref": "#/$defs/b"}}}}, "without end", id="below"),
+        pytest.param({"dependentSchemas": {"a": {"$ref": "#"}}}, "without end", id="at a name"),
+        pytest.param({"dependentSchemas": {"a": {"items": {"$ref": "#"}}}}, "", id="below a name"),
     ],
 )
 def test_references_are_followed_before_anything_is_checked(
