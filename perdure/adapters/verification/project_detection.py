@@ -35,9 +35,9 @@ def find_tests(folder: str) -> Program | None:
         return _PYTEST
     if _npm_test(root):
         return Program(("npm", "test", "--silent"))
-    if (root / "Cargo.toml").is_file():
+    if _names(root, "Cargo.toml"):
         return Program(("cargo", "test", "--offline"))
-    if (root / "go.mod").is_file():
+    if _names(root, "go.mod"):
         return Program(("go", "test", "./..."))
     return _python_tests(root)
 
@@ -68,7 +68,7 @@ def _python_tests(root: Path) -> Program | None:
     if not any("unittest" in text for text in texts):
         return _PYTEST
     # Without `__init__.py`, unittest finds tests in a subfolder only if told to start there.
-    apart = (root / "tests").is_dir() and not (root / "tests" / "__init__.py").exists()
+    apart = os.path.isdir(root / "tests") and not os.path.exists(root / "tests" / "__init__.py")
     where = ("-s", "tests") if apart else ()
     return Program(("python3", "-m", "unittest", "discover", *where), PYTHON_PATH)
 
@@ -93,8 +93,9 @@ def _npm_test(root: Path) -> bool:
 
 
 def _is_configured_for_eslint(root: Path) -> bool:
-    names = [path.name for path in root.iterdir()] if root.is_dir() else []
-    configured = any(name.startswith(("eslint.config.", ".eslintrc")) for name in names)
+    _, folders, files = next(os.walk(root), ("", [], []))
+    starts = ("eslint.config.", ".eslintrc")
+    configured = any(name.startswith(starts) for name in (*folders, *files))
     return configured or "eslintConfig" in _package(root)
 
 
@@ -109,7 +110,7 @@ def _package(root: Path) -> dict[str, object]:
 def _has_table(root: Path, name: str) -> bool:
     try:
         tool = tomllib.loads(_text(root / "pyproject.toml")).get("tool")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
     return isinstance(tool, dict) and name in tool
 
@@ -121,15 +122,18 @@ def _has_section(
 
 
 def _names(root: Path, *names: str) -> bool:
-    return any((root / name).is_file() for name in names)
+    return any(os.path.isfile(root / name) for name in names)
 
 
 def _text(path: Path, most: int = MANIFEST_BYTES) -> str:
     # A link may lead out of the folder, and only the folder's own files count.
-    if path.is_symlink() or not path.is_file():
+    if os.path.islink(path) or not os.path.isfile(path):
         return ""
-    with path.open("rb") as file:
-        return file.read(most).decode("utf-8", "replace")
+    try:
+        with path.open("rb") as file:
+            return file.read(most).decode("utf-8", "replace")
+    except OSError:  # a program of the run may have closed it
+        return ""
 
 
 def _files(root: Path, suffix: str) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from unprivileged import unprivileged
 
 from perdure.adapters.verification.project_detection import find_linter, find_tests
 
@@ -59,6 +60,7 @@ def laid_out(root: Path, files: Mapping[str, str]) -> str:
         pytest.param({"package.json": NO_TEST}, None, id="npm without tests"),
         pytest.param({"package.json": "{broken"}, None, id="broken package.json"),
         pytest.param({"pyproject.toml": "[broken"}, None, id="broken pyproject"),
+        pytest.param({"pyproject.toml": f"a = {'1' * 5_000}"}, None, id="a number without end"),
         pytest.param({"README.md": "hello", "calc.py": "x = 1\n"}, None, id="no tests"),
         pytest.param({"node_modules/a/test_a.py": PLAIN_TEST}, None, id="tests of others"),
     ],
@@ -99,3 +101,31 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
     inside.mkdir()
     (inside / "package.json").symlink_to(outside)
     assert find_tests(str(inside)) is None
+
+
+JEST = '{"scripts": {"test": "jest"}}'
+
+
+@pytest.mark.parametrize(
+    ("files", "closed", "tests", "linter"),
+    [
+        ({"package.json": JEST, "test_a.py": UNITTEST}, "package.json", "python3", "ruff"),
+        (
+            {"pyproject.toml": "[tool.pytest]\n", "package.json": JEST},
+            "pyproject.toml",
+            "npm",
+            None,
+        ),
+        ({"test_a.py": UNITTEST}, "test_a.py", "pytest", "ruff"),
+        ({"tests/test_a.py": UNITTEST, "package.json": JEST}, "tests", "npm", None),
+        ({"package.json": JEST}, ".", None, None),
+    ],
+)
+def test_what_a_run_closed_to_itself_is_passed_over(
+    files: Mapping[str, str], closed: str, tests: str | None, linter: str | None
+) -> None:
+    with unprivileged() as folder:
+        work = laid_out(folder / "work", files)
+        (folder / "work" / closed).chmod(0)
+        found = (find_tests(work), find_linter(work))
+    assert [one and one.argv[0] for one in found] == [tests, linter]
