@@ -65,7 +65,7 @@ class FileShelf:
         return await asyncio.to_thread(self._read, address)
 
     async def exists(self, address: str) -> bool:
-        return await asyncio.to_thread(self._path(address).is_file)
+        return await asyncio.to_thread(self._exists, address)
 
     async def delete(self, addresses: Sequence[str], *, written_before: datetime) -> list[int]:
         before = written_before.timestamp()
@@ -124,6 +124,15 @@ class FileShelf:
                 return path.read_bytes()
             except FileNotFoundError:
                 return None
+
+    def _exists(self, address: str) -> bool:
+        path = self._path(address)
+        with _translated(path, "be read"):
+            try:
+                path.stat()
+            except FileNotFoundError:
+                return False
+            return True
 
     def _delete(self, address: str, written_before: float) -> int | None:
         path = self._path(address)

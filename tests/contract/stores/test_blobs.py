@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from unprivileged import unprivileged
 
 from perdure.adapters.stores.blobs import BlobBackend, VerifiedBlobStore
 from perdure.adapters.stores.database import Database
@@ -17,7 +18,7 @@ from perdure.adapters.stores.encryption import Vault
 from perdure.adapters.stores.file_blobs import STALE_SECONDS, FileShelf
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.adapters.stores.sql_blobs import TableShelf
-from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreError
+from perdure.domain.foundation.errors import InvalidInput, NotFound, StoreAway, StoreError
 from perdure.domain.foundation.tokens import estimate
 
 KEY = bytes(range(32))
@@ -295,6 +296,18 @@ async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "blobs"
     modes = {path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))}
     assert modes == {0}
+
+
+async def test_a_folder_that_cannot_be_looked_into_is_away_and_not_empty() -> None:
+    await asyncio.to_thread(int)  # loads what threads need, before the rights are gone
+    with unprivileged() as folder:
+        shelf = FileShelf(folder / "blobs")
+        shelf.open()
+        address = await VerifiedBlobStore(shelf, Vault()).put(b"kept")
+        (folder / "blobs" / address.partition(":")[2][:2]).chmod(0)
+        for asked in (shelf.exists, shelf.read):
+            with pytest.raises(StoreAway, match="cannot be read: Permission denied"):
+                await asked(address)
 
 
 @given(data=st.binary(max_size=500), key=st.binary(min_size=32, max_size=32))
