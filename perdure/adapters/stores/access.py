@@ -52,6 +52,7 @@ class SqlAccess:
 
     async def end_session(self, session: str, *, until: datetime, now: datetime) -> None:
         new = self._database.insert(ended_sessions).values(id=session, until=until)
+        # A session that is over by itself needs no row any more, so the table stays small.
         over = delete(ended_sessions).where(ended_sessions.c.until <= now)
         async with self._database.write() as connection:
             await connection.execute(over)

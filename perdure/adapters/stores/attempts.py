@@ -280,6 +280,7 @@ async def spent_of(connection: AsyncConnection, roots: Collection[str]) -> dict[
     """What the trees of these roots spent on calls that ended; None where a price is unknown."""
     # Kept as text, exactly; a list rounds it anyway.
     cost = cast(attempts.c.cost_usd, Double)
+    # Counted apart, because a sum in SQL leaves out what is unknown.
     unpriced = func.sum(case((attempts.c.cost_usd.is_(None), 1), else_=0))
     query = (
         select(attempts.c.root, func.sum(cost), unpriced)

@@ -60,6 +60,7 @@ class CallTotals:
             if answered:
                 rows += await _held(connection, and_(waiting, attempts.c.key.in_(answered)))
             await self._add(connection, rows)
+        # Rows that were skipped, as a step writes them, are left for the next look.
         return len(rows) < PAGE
 
     async def totals(self) -> list[CallSums]:

@@ -91,6 +91,7 @@ class Database:
             use_cells(each.dialect, cells)
         try:
             await database._prepare()
+        # A cancelled start too would leave threads of the driver behind.
         except BaseException:
             await database.close()
             raise
@@ -228,6 +229,7 @@ class _Translated:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        # A cancellation is no `Exception`: it must go on as one.
         if isinstance(error, Exception):
             translated = self._translate(error)
             if translated is not None:
@@ -242,6 +244,7 @@ class _Translated:
             # SQLAlchemy wraps what a type of a column raises, such as `Content`.
             case StatementError(orig=PerdureError() as refused):
                 return refused
+            # Before the texts, since PostgreSQL's error for a large number is a `DataError` too.
             case OverflowError() | DataError() if _beyond_range(error):
                 return InvalidInput(
                     f"A number is too large for the database {self._place}: {_fact(error)}.",

@@ -140,6 +140,7 @@ class SqlErasure:
     async def named(self, runs: Sequence[str]) -> set[str]:
         found: set[str] = set()
         for text in await self.texts(runs):
+            # A text may hold half a character, which has no bytes; no address does.
             found |= addresses_in(text.encode(errors="replace"))
         return found
 

@@ -152,6 +152,7 @@ class SqlExperiments:
         found = {id: Totals() for id in ids}
         for row in rows:
             unread = await self._unread(row["experiment"]) if row["unread"] else []
+            # PostgreSQL gives sums of whole numbers as decimals, and both give NULL for no value.
             added = Decimal(int(row["pico_usd"] or 0)) / PICO
             costs = [None if row["unpriced"] else added, *(trial.spent_usd for trial in unread)]
             found[row["experiment"]] = Totals(

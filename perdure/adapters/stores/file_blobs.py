@@ -91,6 +91,7 @@ class FileShelf:
         unfinished = self._root / UNFINISHED / f"{os.getpid()}-{secrets.token_hex(8)}"
         with _translated(target, "be written"):
             try:
+                # Before the lock: a deletion need not wait for a slow disk.
                 _write_synced(unfinished, stored)
                 _make_folder(target.parent)
                 with _locked(target.parent, fcntl.LOCK_SH) as folder:

@@ -51,6 +51,7 @@ class SqlMadeTools:
             return await _row(connection, hash)
 
     async def find(self, name_or_hash: str) -> Sequence[GeneratedTool]:
+        # Not LIKE: names of tools hold `_`, one of its wildcards.
         beginning = func.substr(made_tools.c.hash, 1, len(name_or_hash)) == name_or_hash
         forms = self._database.cells.digests(name_or_hash)
         wanted = or_(made_tools.c.name.in_(forms), beginning)

@@ -249,6 +249,7 @@ class SqlJournal:
             # Every attempt of the tree holds this lock shared, so none can begin meanwhile.
             self._database.hold(connection, f"tree {root}")
             found = connection.scalars(select(attempts.c.execution).where(others).distinct())
+            # `before` too: an execution that has begun no call yet is in no row.
             for execution in sorted({*found, before} - {current, ""}):
                 seal = self._database.insert(seals).values(
                     execution=execution, sealed_at=self._now()
@@ -335,6 +336,7 @@ async def _last_state(connection: AsyncConnection, model: str, since: datetime) 
     newest = (
         select(attempts.c.state)
         .where(attempts.c.model == model, attempts.c.started_at >= since)
+        # By model too, though all rows have the same: so the order is that of the index.
         .order_by(attempts.c.model.desc(), attempts.c.started_at.desc())
         .limit(1)
     )

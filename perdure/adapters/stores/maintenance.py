@@ -65,6 +65,7 @@ async def named_by_rows(database: Database) -> set[str]:
 async def _named(database: Database, query: Select[tuple[str | None, ...]]) -> set[str]:
     named: set[str] = set()
     async for text in _values(database, query):
+        # A text may hold half a character, which has no bytes; no address does.
         named |= addresses_in(text.encode(errors="replace"))
     return named
 

@@ -157,6 +157,7 @@ class SqlMemory:
                 raise _not_found(entry.id)
 
     async def get(self, entry: str) -> MemoryEntry:
+        # Not LIKE: SQLite's ignores case, and people may type its wildcards.
         same = func.substr(memory.c.id, 1, len(entry)) == entry
         query = select(memory.c.id, memory.c.entry).where(same)
         # By length, so that a whole id comes before longer ones that begin with it.

@@ -90,6 +90,7 @@ class ObjectShelf:
         found = await self._row(address)
         if found is None or found.size != size:
             return False
+        # The row before the look: from now on no collection drops this object.
         async with self._database.write() as connection:
             renewed = await connection.execute(
                 update(blob_objects)
@@ -203,6 +204,7 @@ class ObjectShelf:
 
     async def _look(self, *, again: bool = False) -> None:
         """Check once per process that the bucket exists and belongs to this installation."""
+        # Of many steps that begin at once, one asks the bucket, and the others wait for its answer.
         async with self._looking:
             if self._ours and not again:
                 return

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 AT_ONCE = 32
+# S3 lists, and deletes, at most so many objects in one request.
 LISTED = 1000
 STALLED = timedelta(seconds=10)
 
@@ -151,6 +152,7 @@ class Objects:
     def _away(self, error: Exception, verb: str) -> StoreAway:
         url, variables = self.place.url, _VARIABLES[self.place.scheme]
         match error:
+            # A missing object was handled before; what is missing here is the bucket.
             case FileNotFoundError():
                 bucket = "folder" if self.place.scheme == "file" else "bucket"
                 return StoreAway(

@@ -82,6 +82,7 @@ _MEANINGS = {
 
 
 # Errors of a server before the connection is made have no SQLSTATE, only a message.
+# English alone: what a server says in another language (`lc_messages`) counts as away.
 _AT_LOGIN = (
     ("too many connections", _NO_CONNECTION),
     ("too many clients", _NO_CONNECTION),
@@ -175,6 +176,7 @@ class PostgresqlDialect:
 
 def _refused_with(said: str) -> tuple[str, str]:
     """Fact and hint for a connection that failed: what the server said, or that none answers."""
+    # The last one, as the driver tries each address of a host and joins what they said.
     words = said.rpartition(_FATAL)[2].strip().splitlines() if _FATAL in said else []
     if not words:
         return _AWAY

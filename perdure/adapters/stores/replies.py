@@ -74,6 +74,7 @@ def take(
         "reply": reply,
     }
     connection.execute(_TAKE, taken)
+    # Most calls have one attempt, and need no statement that finds nothing.
     if any(one.attempt < row.attempt for one in rows):
         older = and_(attempts.c.key == row.key, attempts.c.attempt < row.attempt)
         lose(connection, older)

@@ -180,6 +180,7 @@ class SqlSchedules:
         at: datetime,
     ) -> None:
         admitted = found if isinstance(found, Admitted) else Admitted(cost_usd=None, tokens=None)
+        # Without the spend columns: what an earlier start of this id spent stays counted.
         row = {
             "run": run,
             "schedule": name,

@@ -119,6 +119,7 @@ class SqliteDialect:
     @asynccontextmanager
     async def writing(self, engine: AsyncEngine) -> AsyncGenerator[AsyncConnection]:
         writer = engine.execution_options(perdure_begin=IMMEDIATE)
+        # The turn first: `begin` would hold a connection, and poll the lock, while others write.
         async with self._turn, writer.begin() as connection:
             yield connection
 
@@ -150,6 +151,7 @@ class SqliteDialect:
                 if _code(error) != "SQLITE_BUSY":
                     raise
                 await asyncio.sleep(WAL_PAUSE_SECONDS)
+        # Once more, so that whoever waits is told the error.
         async with engine.connect():
             return
 
@@ -185,6 +187,7 @@ def _make_private(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():  # a disk may be read-only by now
         path.touch(mode=0o600)
+    # The files beside it count as well: they hold the newest commits.
     for end in ("", "-wal", "-shm"):
         beside = path.with_name(f"{path.name}{end}")
         if beside.exists() and beside.stat().st_mode & 0o077:
@@ -213,4 +216,5 @@ def _code(error: BaseException) -> str:
     """The primary result code of an error, such as `SQLITE_FULL`; empty if it has none."""
     origin = error.orig if isinstance(error, DBAPIError) else error
     name: str | None = getattr(origin, "sqlite_errorname", None)
+    # Extended codes, such as SQLITE_IOERR_WRITE, begin with the primary one.
     return "_".join(name.split("_")[:2]) if name else ""

@@ -22,6 +22,7 @@ R = TypeVar("R")
 
 # Rows that come with the statement, which saves a trip to the thread for each of them.
 AHEAD = 256
+# The default of `aiosqlite`, whose constructor wants a value; our cursors do not use it.
 ITER_CHUNK = 64
 # One writer, since writers take turns, and three readers.
 THREADS = 4
