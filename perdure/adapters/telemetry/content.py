@@ -145,6 +145,7 @@ def _part(block: Block) -> dict[str, object]:
             return {"type": "reasoning", "content": ""}
         case ToolUseBlock():
             given = _arguments(block.arguments)
+            # JSON of an object ends with a brace, so only a cut text ends with the mark.
             arguments = given if given.endswith(CUT) else json.loads(given)
             return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": arguments}
         case ToolResultBlock():

@@ -82,6 +82,7 @@ class CoreMetrics:
             return self._meter.create_counter(*given).add
         if metric.kind == BUFFERED_METRIC_KIND_GAUGE:
             return self._meter.create_gauge(*given).set
+        # The SDK's own bounds are made for milliseconds.
         bounds = SECONDS_BUCKETS if metric.unit == "s" else None
         return self._meter.create_histogram(
             *given, explicit_bucket_boundaries_advisory=bounds

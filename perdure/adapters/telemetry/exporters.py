@@ -34,6 +34,7 @@ def _made(signal: str, make: Callable[[dict[str, str]], Exporter]) -> Exporter |
     except InvalidInput as error:
         _log.warning("telemetry_off", signal=signal, found=error.message, cure=error.cure)
         return None
+    # Liberal, as the exporters read these variables themselves.
     headers = dict(parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True))
     # Hide the variables: the exporter reads them too, and would send the reference as a header.
     with hidden((own, general)):

@@ -23,6 +23,7 @@ from perdure.adapters.telemetry.spans import CleanSpans, trace_into
 from perdure.adapters.telemetry.step_plugin import Meters, StepTelemetryPlugin
 
 METER = "perdure"
+# OpenTelemetry's own name for a service that nobody named begins with this.
 UNNAMED_SERVICE = "unknown_service"
 
 
@@ -120,6 +121,7 @@ def _metrics_end(
 
 def resource_of(service: str) -> Resource:
     """The resource; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override our names."""
+    # In a merge the second one wins: the variables do.
     found = Resource({SERVICE_VERSION: version("perdure")}).merge(Resource.create())
     named = not str(found.attributes.get(SERVICE_NAME)).startswith(UNNAMED_SERVICE)
     return found if named else found.merge(Resource({SERVICE_NAME: service}))
@@ -128,5 +130,6 @@ def resource_of(service: str) -> Resource:
 def temporal_runtime(buffer: MetricBuffer) -> Runtime:
     """A runtime of Temporal's core that writes its metrics, and those of workflows, to a buffer."""
     return Runtime(
+        # The resource names the service; as a label, each series would carry it once more.
         telemetry=TelemetryConfig(metrics=buffer, logging=core_logging(), attach_service_name=False)
     )

@@ -38,6 +38,7 @@ class Telemetry:
 
         Entry points that leave with `os._exit` must call it, because that skips exit handlers.
         """
+        # All at once, since each may use up the time; daemons, so that none can keep the process.
         threads = [threading.Thread(target=closer, daemon=True) for closer in self.closers]
         for thread in threads:
             thread.start()

@@ -197,5 +197,6 @@ def _is_last(error: BaseException) -> bool:
     """Whether the server will not retry after this error."""
     info = activity.info()
     policy = info.retry_policy
+    # To the server, 0 attempts means without end.
     used_up = policy is not None and 0 < policy.maximum_attempts <= info.attempt
     return used_up or (isinstance(error, ApplicationError) and error.non_retryable)
