@@ -27,6 +27,7 @@ class Pattern(Protocol):
 class _Compiled:
     def __init__(self, pattern: str) -> None:
         options = re2.Options()
+        # RE2 would write each refused pattern to the standard error of the worker.
         options.log_errors = False
         options.max_mem = MAX_MEMORY_BYTES
         self._compiled = re2.compile(pattern.encode("utf-8", "replace"), options)
@@ -35,6 +36,7 @@ class _Compiled:
         return self._compiled.search(text)
 
     def count(self, text: bytes) -> int:
+        # Not a list, which would hold every match of a long text at once.
         return sum(1 for _ in self._compiled.finditer(text))
 
 

@@ -24,6 +24,7 @@ def require_references(schema: Schema) -> None:
         CheckFailed: one does; nothing is fetched to find out.
     """
     resolver = Registry[Schema]().resolver_with_root(DRAFT202012.create_resource(schema))
+    # By identity, as mappings have no hash; the root keeps all of them alive meanwhile.
     seen: set[int] = set()
     done: set[int] = set()
     waiting: list[_Found] = [(schema, resolver)]
@@ -48,6 +49,7 @@ def _require_no_circle(contents: Schema, resolver: Resolver[Schema], done: set[i
                 f"the JSON schema refers to itself without end at {shown(one)}.",
                 cure="Let every circle go through a property or an item.",
             )
+        # Each once: parts that refer to each other have far more ways through them than members.
         if id(one) not in done:
             done.add(id(one))
             inner = around | {id(one)}

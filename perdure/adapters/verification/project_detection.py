@@ -68,6 +68,7 @@ def _python_tests(root: Path) -> Program | None:
     if not any("unittest" in text for text in texts):
         return _PYTEST
     # Without `__init__.py`, unittest finds tests in a subfolder only if told to start there.
+    # `os.path` says no of what may not be looked at, where methods of `Path` raise.
     apart = os.path.isdir(root / "tests") and not os.path.exists(root / "tests" / "__init__.py")
     where = ("-s", "tests") if apart else ()
     return Program(("python3", "-m", "unittest", "discover", *where), PYTHON_PATH)

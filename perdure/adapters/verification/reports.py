@@ -93,6 +93,7 @@ class _JunitReading:
         self._names: set[str] = set()
         self._cases: list[_Case] = []
         self.parser = expat.ParserCreate()
+        # Otherwise expat makes a call for each line of a text.
         self.parser.buffer_text = True
         self.parser.StartDoctypeDeclHandler = self._refuse
         self.parser.StartElementHandler = self._start
@@ -109,6 +110,7 @@ class _JunitReading:
         self._names |= {tag, *about}
         if self._depth > DEEPEST or len(self._names) > NAMES:
             raise ValueError("deeper than JUnit's, or with more names")
+        # Without a handler expat passes over texts: what tests wrote may be very long.
         self.parser.CharacterDataHandler = None
         case = self._cases[-1] if self._cases else None
         if tag == "testcase":

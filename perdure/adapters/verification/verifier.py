@@ -152,6 +152,7 @@ def _reported(folder: str) -> Suite | None:
     # Not by its path alone, since a program may have left a link there.
     with RootedDirectory(folder) as files:
         try:
+            # A duplicate, because both blocks close their descriptor.
             with files.file((TEST_REPORT,)) as report, os.fdopen(os.dup(report), "rb") as stream:
                 if os.fstat(report).st_size > REPORT_CAP:
                     raise TooLarge
@@ -231,6 +232,7 @@ def _of_lint(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore
     remarks = read_lint(ran.out, folders=(WORK, command.folder))
     if remarks is None and ran.code == 0:
         return _scored(dimension, 1.0, [])
+    # Notes alone explain no failure: what failed stands nowhere in the report.
     if remarks is None or (not remarks and ran.code != 0):
         said = f"`{command.line}` ended with {_code(ran)} and no report that can be read"
         return _unchecked(dimension, f"{said}: {_last(ran)}")
