@@ -217,6 +217,25 @@ async def test_who_dies_while_it_sends_is_followed_by_another(world: World) -> N
     assert len(world.channel.came) == 2
 
 
+@pytest.mark.parametrize("attempts", [1, MOST_ATTEMPTS])
+async def test_who_fails_late_takes_back_nothing_that_another_delivered(
+    world: World, attempts: int
+) -> None:
+    store, slow = world.stores.notices(), Channel(failures=1)
+    slow.hold = asyncio.Event()
+    stalled = NoticeOutbox(store, slow, ended=never, waiting=silent, now=lambda: world.now)
+    notice = new_notice(EVENT, now=NOW).model_copy(update={"attempts": attempts - 1})
+    await store.put(notice)
+    late = asyncio.create_task(stalled.deliver_due())
+    while not slow.came:
+        await asyncio.sleep(0.01)
+    world.now += LEASE
+    assert await world.outbox().deliver_due() == 1
+    slow.hold.set()
+    assert await late == 0
+    assert (await world.one()).state == "delivered"
+
+
 async def test_nobody_is_told_again_of_a_run_that_has_ended(world: World) -> None:
     world.channel.failures = 1
     await world.outbox().notify(EVENT)
@@ -259,7 +278,8 @@ async def test_nobody_is_told_again_of_a_gate_that_is_closed(
 async def test_what_is_sent_again_is_not_sent_for_a_run_that_has_ended(world: World) -> None:
     await world.outbox().notify(EVENT)
     world.ended.add(str(EVENT["run"]))
-    await world.stores.notices().settle(sent_again(await world.one(), now=world.now))
+    seen = await world.one()
+    assert await world.stores.notices().renew(sent_again(seen, now=world.now), seen=seen)
     assert await world.outbox().deliver_due() == 0
     assert (await world.one()).problem == ENDED
 
@@ -267,8 +287,8 @@ async def test_what_is_sent_again_is_not_sent_for_a_run_that_has_ended(world: Wo
 @pytest.mark.parametrize("named", [True, False], ids=["by id", "all dead ones"])
 async def test_of_two_who_have_it_sent_again_one_does(world: World, named: bool) -> None:
     kept = world.stores.notices()
-    await kept.put(notice := new_notice(EVENT, now=NOW))
-    await kept.settle(failed(notice.model_copy(update={"attempts": 99}), "no", now=NOW))
+    notice = new_notice(EVENT, now=NOW).model_copy(update={"attempts": 99})
+    await kept.put(failed(notice, "no", now=NOW))
     (dead,) = await kept.notices("dead")
 
     async def as_seen(*_: object, **__: object) -> list[Notice]:

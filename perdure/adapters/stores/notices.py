@@ -67,8 +67,12 @@ class SqlNotices:
         return await self._database.change(change) == 1
 
     async def settle(self, notice: Notice) -> None:
-        change = update(notices).where(notices.c.id == notice.id).values(_values(notice))
-        await self._database.change(change)
+        change = update(notices).where(notices.c.id == notice.id)
+        # Whose lease ran out must not undo what others did since; but what was taken, was taken.
+        if notice.state != "delivered":
+            own = notices.c.state == "waiting", notices.c.attempts == notice.attempts
+            change = change.where(*own)
+        await self._database.change(change.values(_values(notice)))
 
     async def renew(self, notice: Notice, *, seen: Notice) -> bool:
         row = notices.c

@@ -86,7 +86,7 @@ class NoticeStore(Protocol):
         ...
 
     async def settle(self, notice: Notice) -> None:
-        """Write down what became of an attempt."""
+        """Write down what became of an attempt; unless it was taken, only of the newest one."""
         ...
 
     async def renew(self, notice: Notice, *, seen: Notice) -> bool:

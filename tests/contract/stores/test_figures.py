@@ -20,7 +20,7 @@ from perdure.adapters.stores.tables import attempts, schedule_starts
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.figures import CallSums, RunState, added_up
-from perdure.domain.run.notices import Notice
+from perdure.domain.run.notices import Notice, sent_again
 from perdure.domain.run.status import StoredRun
 
 TOTALS = 31
@@ -276,7 +276,7 @@ async def test_notices_that_were_given_up_of_late_are_counted(
     assert await figures.dead_notices(since=FIRST) == 2
     found = await outbox.notice("c")
     assert found is not None
-    await outbox.settle(found.model_copy(update={"state": "waiting", "ended_at": None}))
+    assert await outbox.renew(sent_again(found, now=LATER), seen=found)
     assert await figures.dead_notices(since=FIRST) == 1
 
 

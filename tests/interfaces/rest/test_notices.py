@@ -13,9 +13,8 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 async def test_what_no_channel_took_is_sent_again_by_an_admin(door: Rest) -> None:
     kept = door.api.services.notices()
     notice = new_notice({"run": "r1", "gate": "g1", "reminder": 0}, now=NOW)
-    await kept.put(notice)
     spent = notice.model_copy(update={"attempts": MOST_ATTEMPTS})
-    await kept.settle(failed(spent, "The webhook at h answered 500.", now=NOW))
+    await kept.put(failed(spent, "The webhook at h answered 500.", now=NOW))
     dead = (await door.client.get(NOTICES, params={"state": "dead"})).json()["items"]
     assert [(one["id"], one["problem"]) for one in dead] == [
         (notice.id, "The webhook at h answered 500.")

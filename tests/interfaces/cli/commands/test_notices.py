@@ -24,9 +24,8 @@ async def _filled(home: Path) -> None:
     stores = await open_stores(home)
     for gate in ("g1", "g2"):
         notice = new_notice({"run": "r1", "gate": gate, "reminder": 0}, now=NOW)
-        await stores.notices().put(notice)
         spent = notice.model_copy(update={"attempts": MOST_ATTEMPTS})
-        await stores.notices().settle(failed(spent, "The webhook at h answered 500.", now=NOW))
+        await stores.notices().put(failed(spent, "The webhook at h answered 500.", now=NOW))
     await stores.close()
 
 
@@ -50,7 +49,8 @@ def test_dead_notices_are_listed_with_their_reason_and_sent_again(world: Install
 async def _drop(home: Path) -> None:
     stores = await open_stores(home)
     (notice, _) = await stores.notices().notices()
-    await stores.notices().settle(dropped(notice, "The run has ended.", now=NOW))
+    moot = dropped(notice, "The run has ended.", now=NOW)
+    assert await stores.notices().renew(moot, seen=notice)
     await stores.close()
 
 
