@@ -77,6 +77,18 @@ async def test_a_strategy_brings_its_model_and_fewer_tools(site: Installation) -
     assert own in result.spend.by_model
 
 
+async def test_a_call_of_a_tool_that_a_strategy_leaves_out_does_not_run(site: Installation) -> None:
+    listing = {"tool_calls": [{"name": "fs.list", "arguments": {"path": "."}}]}
+    given = {
+        **spec(pattern="strategies", strategies=[{"name": "a", "tools": {"deny": ["fs.list"]}}]),
+        "tools": {"access": "readonly", "allow": ["fs.*"]},
+    }
+    result = await site.run(given, {"replies": [listing, {"text": draft(0.9)}]})
+    assert result.outcome == "accepted"
+    assert [call.outcome for call in result.iterations[0].calls] == ["error"]
+    assert result.spend.tool_calls == 0
+
+
 async def test_a_failing_model_of_a_strategy_hands_over_to_its_own_fallback(
     site: Installation,
 ) -> None:

@@ -108,10 +108,17 @@ class AgentTurns:
         )
         if not isinstance(called, ModelCallReport):
             return await self._uncalled(state, called, role=role)
-        return await self._follow(state, turns, called, sent, role=role)
+        return await self._follow(state, turns, called, sent, on_offer=on_offer, role=role)
 
     async def _follow(
-        self, state: TurnState, turns: Turns, called: ModelCallReport, sent: CallInput, *, role: str
+        self,
+        state: TurnState,
+        turns: Turns,
+        called: ModelCallReport,
+        sent: CallInput,
+        *,
+        on_offer: tuple[str, ...],
+        role: str,
     ) -> TurnsEnd | ForceText | None:
         if called.calls and called.text is not None and turns.defer_mixed_text:
             # Text beside tool calls is not the answer yet, but it is all there is if no better text
@@ -129,7 +136,8 @@ class AgentTurns:
         match following:
             case RunCalls():
                 note_calls(state, reply)
-                self.tools.plan_batch(state, turns, called.calls)
+                # As it was offered: what the call itself spent may have changed what is left.
+                self.tools.plan_batch(state, turns, called.calls, on_offer=on_offer)
                 return await self._carry_on(state, turns, role=role)
             case AnswerWith():
                 return self._answered(state, reply, called, sent, following)

@@ -38,6 +38,8 @@ from perdure.workflows.engine.tool_call_steps import (
 
 # Patch: a call that lost its worker, or was completed by hand, counted for later calls as well.
 EACH_CALL_COUNTS = "each call of a tool is counted by itself"
+# Patch: a model's call of a tool that its strategy leaves out was made all the same.
+ONLY_ON_OFFER = "only tools that were on offer are called"
 
 
 class ToolCalls:
@@ -54,14 +56,31 @@ class ToolCalls:
         self.questions = ToolCallQuestions(engine, self.calls)
         self.theirs = ActivityTools(engine.run, engine.steps)
 
-    def plan_batch(self, state: TurnState, turns: Turns, asked: Sequence[RequestedCall]) -> None:
-        """Decide on every call of a reply; refused ones have their result at once."""
-        on_offer = callrules.offered(
+    def plan_batch(
+        self,
+        state: TurnState,
+        turns: Turns,
+        asked: Sequence[RequestedCall],
+        *,
+        on_offer: tuple[str, ...],
+    ) -> None:
+        """Decide on every call of a reply; refused ones have their result at once.
+
+        Args:
+            state: of the turns.
+            turns: their settings.
+            asked: the calls, in order.
+            on_offer: the tools that the reply could call.
+        """
+        granted = callrules.offered(
             self.run.state.terms,
             self.run.spec.tools.filter,
             iteration=state.iteration,
             tallies=state.tallies,
         )
+        beyond = any(call.name in granted and call.name not in on_offer for call in asked)
+        if not (beyond and workflow.patched(ONLY_ON_OFFER)):
+            on_offer = granted
         planned = callrules.plan_calls(
             asked,
             terms=self.run.state.terms,
