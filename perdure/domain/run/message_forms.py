@@ -20,6 +20,9 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 PROBLEMS_TOLD = 3
 NAME_CHARACTERS = 60
 NAMES_CHARACTERS = 200
+# More than any message has that a run takes: as JSON they would be above the limit of an amendment.
+# The reader tells of each wrong value, so it would hold up a task for longer than one may last.
+MOST_VALUES = 32 * 1024
 SHORT_ANSWERS = ("approve", "deny")
 """Signals that answer an approval by its gate's name alone."""
 EXAMPLES: Mapping[str, str] = {
@@ -122,12 +125,14 @@ def read_form(verb: str, form: type[AnyModel], given: Sequence[object]) -> AnyMo
     fields = _fields(verb, given)
     if isinstance(fields, Misread):
         return fields
+    if _is_crowded(fields):
+        return _misread(verb, f"it holds more than {MOST_VALUES:,} values")
     try:
         return form.model_validate(fields)
     except ValidationError as error:
-        told = [_told(detail, form) for detail in error.errors(include_url=False)]
-        more = f"; and {len(told) - PROBLEMS_TOLD} more" if len(told) > PROBLEMS_TOLD else ""
-        return _misread(verb, "; ".join(told[:PROBLEMS_TOLD]) + more)
+        told = [_told(one, form) for one in error.errors(include_url=False)[:PROBLEMS_TOLD]]
+        left = error.error_count() - PROBLEMS_TOLD
+        return _misread(verb, "; ".join(told) + (f"; and {left} more" if left > 0 else ""))
     except RecursionError:
         return _misread(verb, "it is nested too deeply")
 
@@ -164,6 +169,20 @@ def _fields(verb: str, given: Sequence[object]) -> dict[str, object] | Misread:
             return {_BARE[verb]: value}
         case _:
             return _misread(verb, f"found {_kind(value)} where an object belongs")
+
+
+def _is_crowded(fields: Mapping[str, object]) -> bool:
+    """Whether there are too many values in it, at any depth, to look at each."""
+    count = 0
+    left: list[object] = [fields]
+    while left:
+        one = left.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        count += len(inner)
+        if count > MOST_VALUES:
+            return True
+        left.extend(inner)
+    return False
 
 
 def _misread(verb: str, why: str) -> Misread:

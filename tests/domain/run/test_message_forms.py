@@ -23,6 +23,7 @@ from perdure.domain.run.messages import (
     Escalate,
     Pause,
     Stop,
+    too_large,
 )
 
 
@@ -69,6 +70,30 @@ def test_what_is_no_message_is_told_in_words(
     assert isinstance(read, Misread)
     assert why in read.why
     assert read.why.endswith(f"; send {EXAMPLES[verb]}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "given_value"),
+    [
+        ("pause", {f"a{number}": 1 for number in range(40_000)}),
+        ("amend", {"remove": ["x"] * 40_000}),
+        ("add_input", {"ref": [{"x": 1}] * 20_000}),
+    ],
+    ids=["fields", "a list", "deeper"],
+)
+def test_a_crowd_of_wrong_values_is_not_looked_at_one_by_one(
+    verb: str, given_value: object
+) -> None:
+    read = read_message(verb, [given_value])
+    assert isinstance(read, Misread)
+    assert read.why == f"it holds more than 32,768 values; send {EXAMPLES[verb]}"
+
+
+def test_no_amendment_that_a_run_carries_is_a_crowd() -> None:
+    for count, is_carried in ((21_000, True), (22_000, False)):
+        message = read_message("amend", [{"metadata": {"ones": [1] * count}}])
+        assert isinstance(message, Amend)
+        assert (too_large(message) is None) == is_carried
 
 
 @pytest.mark.parametrize("choice", SHORT_ANSWERS)
