@@ -316,7 +316,8 @@ class Starter:
 
 
 def _mark(facts: InstallationInfo, label: str | None) -> str | None:
-    return None if facts.digest is None else facts.marked(label)
+    # Also without a label: one that the run gets later must not be shown as it is.
+    return None if facts.digest is None else facts.marked(label or "")
 
 
 def _state_of(beginning: Beginning | None) -> LoopState | None:

@@ -19,7 +19,7 @@ from waiting import eventually
 
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
-from perdure.domain.run.messages import Answer
+from perdure.domain.run.messages import Amend, Answer
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.execution_info import SEALED_GOAL
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -71,6 +71,19 @@ async def test_goal_prompts_tools_gates_and_result_are_sealed(sealed: Installati
     assert b"binary/encrypted" in kept
     page = await sealed.gateway.list()
     assert f"look for {SECRET}" in [row.goal for row in page.runs]
+
+
+async def test_a_label_that_a_run_gets_only_later_is_sealed(sealed: Installation) -> None:
+    content = script(calls(call("human.ask", question="Which?")), {"text": "done"})
+    run = await sealed.start(task(tools={"access": "readonly"}), content)
+    await eventually(lambda: gate_of(sealed, run))
+    gate = await gate_of(sealed, run)
+    assert gate is not None
+    await sealed.gateway.verb(run, Amend(metadata={"label": SECRET}, by="ann"))
+    await answer(sealed, run, gate, "", "this one")
+    await sealed.gateway.result(run)
+    assert (await sealed.gateway.status(run)).label == SECRET
+    assert SECRET.encode() not in await _kept_by_the_server(sealed, run)
 
 
 async def test_a_sealed_run_does_not_hide_the_others_from_who_lacks_its_key(
