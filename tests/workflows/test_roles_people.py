@@ -7,6 +7,7 @@ from stages import at_stage, open_gate, told
 from teams import APPROVED, PAIR, REVIEWED, asks, rejected, says, script, stage, task, team
 from waiting import eventually
 
+from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import AddInput, Amend, Answer, Escalate, Pause, Resume, Retry
 from perdure.domain.turns.guidance import SAID_SINCE
 
@@ -34,6 +35,9 @@ async def test_a_blocked_stage_begins_anew_with_the_answer_or_ends(site: Install
     run = await site.start(task(team(*PAIR)), script(replies))
     gate = await open_gate(site, run)
     assert gate.kind == "blocked"
+    with pytest.raises(NotAllowed, match="needs retry, end; your words go beside it"):
+        await site.gateway.verb(run, Answer(by="t", gate=gate.id, text="access is there"))
+    await site.handle(run).signal("answer", {"gate": gate.id, "text": "access is there"})
     await site.gateway.verb(
         run, Answer(by="t", gate=gate.id, choice="retry", text="access is there")
     )

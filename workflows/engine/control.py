@@ -20,6 +20,7 @@ from perdure.domain.run.amend_spec import (
     raise_refusal,
     share_refusal,
     unclear_refusal,
+    undecided_refusal,
     unheard_refusal,
 )
 from perdure.domain.run.events import Event
@@ -56,6 +57,8 @@ SCORES_STAND_ALONE = "a person's scores stand alone"
 ANSWERED_STORED = "amend is answered when it is stored"
 # A run that was paused at a gate was listed as waiting until somebody answered.
 PAUSE_LISTED = "a pause at a gate is listed"
+# Words for a blocked stage, without the choice `retry`, ended the run.
+CHOICES_DECIDE = "words alone settle no blocked gate"
 
 
 class Control:
@@ -92,6 +95,7 @@ class Control:
             or self._is_unheard(message)
             or belonging_refusal(message)
             or self._is_unclear(message)
+            or self._is_undecided(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -160,21 +164,19 @@ class Control:
                 self.note_refused(verb, why)
             return
         why = self._refusal(message)
-        if why is None and (told := self._raises_nothing(message)):
-            # A signal stays in the history: a run that took one like it before goes on as it did.
-            why = told if workflow.patched(RAISE_NEEDS_ROOM) else None
-        # A patch is asked about last, here and below: its first answer holds for the whole
-        # execution.
-        if why is None and (told := self._exceeds_share(message)):
-            why = told if workflow.patched(SHARES_STAY) else None
-        if why is None and (told := self._comes_too_late(message)):
-            why = told if workflow.patched(NO_TIME_AFTER_THE_END) else None
-        if why is None and (told := self._is_unheard(message)):
-            why = told if workflow.patched(NO_ANSWER_AT_THE_END) else None
-        if why is None and (told := belonging_refusal(message)):
-            why = told if workflow.patched(BELONGING_STAYS) else None
-        if why is None and (told := self._is_unclear(message)):
-            why = told if workflow.patched(SCORES_STAND_ALONE) else None
+        # A signal stays in the history: a run that took one like it before goes on as it did. A
+        # patch is asked about last, as its first answer holds for the whole execution.
+        for rule, patch in (
+            (self._raises_nothing, RAISE_NEEDS_ROOM),
+            (self._exceeds_share, SHARES_STAY),
+            (self._comes_too_late, NO_TIME_AFTER_THE_END),
+            (self._is_unheard, NO_ANSWER_AT_THE_END),
+            (belonging_refusal, BELONGING_STAYS),
+            (self._is_unclear, SCORES_STAND_ALONE),
+            (self._is_undecided, CHOICES_DECIDE),
+        ):
+            if why is None and (told := rule(message)):
+                why = told if workflow.patched(patch) else None
         if why is not None:
             self.note_refused(verb, why)
             return
@@ -225,6 +227,11 @@ class Control:
         if self.questions.meant_by(message):
             return None  # the run below reads it
         return unclear_refusal(self.run.state.control, message)
+
+    def _is_undecided(self, message: AnyMessage) -> str | None:
+        if self.questions.meant_by(message):
+            return None  # the run below says so
+        return undecided_refusal(self.run.state.control, message)
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         if self.questions.meant_by(message):

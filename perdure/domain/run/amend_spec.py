@@ -157,6 +157,20 @@ def unclear_refusal(state: Control, message: AnyMessage) -> str | None:
     return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
 
 
+def undecided_refusal(state: Control, message: AnyMessage) -> str | None:
+    """Why words alone do not answer a question whose choices decide; None for all else.
+
+    Whoever says in words what a blocked stage lacks wants it to go on, and anything but `retry`
+    ends the run.
+    """
+    gate = gate_named(state, message.gate) if isinstance(message, Answer) else None
+    if gate is None or gate.kind != "blocked" or not isinstance(message, Answer):
+        return None
+    if message.choice is not None:
+        return None
+    return f"gate {gate.id} needs {', '.join(gate.choices)}; your words go beside it, as `text`"
+
+
 def late_refusal(message: AnyMessage, *, deadline_passed: bool) -> str | None:
     """Why more time comes too late for a run whose time limit has passed; None for all else."""
     if not deadline_passed or not isinstance(message, Amend) or not message.budget:

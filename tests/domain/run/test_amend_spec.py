@@ -15,6 +15,7 @@ from perdure.domain.run.amend_spec import (
     edited,
     merged,
     unclear_refusal,
+    undecided_refusal,
 )
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate
@@ -130,6 +131,25 @@ def test_scores_that_may_mean_another_number_are_unclear(
     review = question.model_copy(update={"id": "g1", "kind": "review", "scores": ("tone",)})
     state = Control(gates={"g1": review, "g2": question})
     assert (unclear_refusal(state, message) is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        (Answer(gate="g1", text="the key is in lib/"), True),
+        (Answer(gate="g1", choice="retry", text="the key is in lib/"), False),
+        (Answer(gate="g1", choice="end"), False),
+        (Answer(gate="g2", text="yes"), False),
+        (Answer(gate="g3", text="yes"), False),
+        (Pause(), False),
+    ],
+)
+def test_words_alone_settle_no_blocked_gate(message: Answer | Pause, refused: bool) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    question = Gate(id="g2", kind="question", prompt="Good?", choices=(), opened_at=now)
+    change = {"id": "g1", "kind": "blocked", "choices": ("retry", "end"), "free_text": True}
+    state = Control(gates={"g1": question.model_copy(update=change), "g2": question})
+    assert (undecided_refusal(state, message) is not None) is refused
 
 
 @given(OBJECTS, OBJECTS)
