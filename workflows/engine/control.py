@@ -22,6 +22,7 @@ from perdure.domain.run.amend_spec import (
     unclear_refusal,
     undecided_refusal,
     unheard_refusal,
+    wordless_refusal,
 )
 from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
@@ -59,6 +60,8 @@ ANSWERED_STORED = "amend is answered when it is stored"
 PAUSE_LISTED = "a pause at a gate is listed"
 # Words for a blocked stage, without the choice `retry`, ended the run.
 CHOICES_DECIDE = "words alone settle no blocked gate"
+# An answer or an input of blanks was taken, and the model was called again with nothing new.
+BLANKS_SAY_NOTHING = "blanks are no answer and no input"
 
 
 class Control:
@@ -96,6 +99,7 @@ class Control:
             or belonging_refusal(message)
             or self._is_unclear(message)
             or self._is_undecided(message)
+            or wordless_refusal(message)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -174,6 +178,7 @@ class Control:
             (belonging_refusal, BELONGING_STAYS),
             (self._is_unclear, SCORES_STAND_ALONE),
             (self._is_undecided, CHOICES_DECIDE),
+            (wordless_refusal, BLANKS_SAY_NOTHING),
         ):
             if why is None and (told := rule(message)):
                 why = told if workflow.patched(patch) else None

@@ -10,10 +10,11 @@ from perdure.domain.budget import envelope as budgets
 from perdure.domain.budget.amend import beyond_share
 from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
+from perdure.domain.foundation.plain_text import folded
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run import gates as gating
 from perdure.domain.run.control import Control, gate_named
-from perdure.domain.run.messages import Amend, Answer, AnyMessage
+from perdure.domain.run.messages import AddInput, Amend, Answer, AnyMessage
 from perdure.domain.run.spec import ROOT_RUN, STARTED_BY, CommonSpec
 
 AnySpec = TypeVar("AnySpec", bound=CommonSpec)
@@ -169,6 +170,20 @@ def undecided_refusal(state: Control, message: AnyMessage) -> str | None:
     if message.choice is not None:
         return None
     return f"gate {gate.id} needs {', '.join(gate.choices)}; your words go beside it, as `text`"
+
+
+def wordless_refusal(message: AnyMessage) -> str | None:
+    """Why an answer or an input of which people see nothing is not taken; None for all else."""
+    match message:
+        case Answer(gate=gate, choice=choice, text=text):
+            why = f"gate {gate}: the answer is empty"
+            said = gating.said_in(choice, text)
+        case AddInput(text=said, ref=None):
+            why = "the input is empty"
+        case _:
+            return None
+    # A prompt leaves out a message without words, so the model would be called with nothing new.
+    return None if folded(said).strip() else why
 
 
 def late_refusal(message: AnyMessage, *, deadline_passed: bool) -> str | None:

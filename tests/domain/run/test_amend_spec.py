@@ -16,10 +16,11 @@ from perdure.domain.run.amend_spec import (
     merged,
     unclear_refusal,
     undecided_refusal,
+    wordless_refusal,
 )
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate
-from perdure.domain.run.messages import Amend, Answer, Pause
+from perdure.domain.run.messages import AddInput, Amend, Answer, Pause
 from perdure.domain.specs import RUN_SPEC
 
 RUBRIC = [{"name": "short", "evaluator": {"check": "length", "unit": "words", "max": 9}}]
@@ -150,6 +151,25 @@ def test_words_alone_settle_no_blocked_gate(message: Answer | Pause, refused: bo
     change = {"id": "g1", "kind": "blocked", "choices": ("retry", "end"), "free_text": True}
     state = Control(gates={"g1": question.model_copy(update=change), "g2": question})
     assert (undecided_refusal(state, message) is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (AddInput(text=" \n"), "the input is empty"),
+        (AddInput(text="\u200b"), "the input is empty"),
+        (AddInput(text="-"), None),
+        (Answer(gate="g1", text="  "), "gate g1: the answer is empty"),
+        (Answer(gate="g1", choice=""), "gate g1: the answer is empty"),
+        (Answer(gate="g1", choice="", text="yes"), None),
+        (Answer(gate="g1", choice="+"), None),
+        (Pause(), None),
+    ],
+)
+def test_blanks_are_no_answer_and_no_input(
+    message: AddInput | Answer | Pause, why: str | None
+) -> None:
+    assert wordless_refusal(message) == why
 
 
 @given(OBJECTS, OBJECTS)

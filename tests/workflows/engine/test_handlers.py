@@ -82,6 +82,7 @@ async def _paused_at_rest(site: Installation, run: str) -> bool:
         (Amend(budget={"tokens": 1}), "already spent"),
         (Amend(rubric=[]), "only a refine run"),
         (AddInput(), "the input is empty"),
+        (AddInput(text=" "), "the input is empty"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, AnyMessage) else None,
 )
