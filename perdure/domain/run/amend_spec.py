@@ -29,6 +29,7 @@ def edited(spec: AnySpec, message: Amend) -> AnySpec:
     Raises:
         ValidationError: they make no valid specification.
     """
+    # By alias: a check reads its `schema` under that name alone.
     fields: dict[str, JsonValue] = spec.model_dump(mode="json", by_alias=True)
     if message.goal is not None:
         fields["goal"] = message.goal

@@ -17,6 +17,8 @@ from perdure.domain.run.child_runs import ChildStatus, is_below
 from perdure.domain.run.gates import APPROVE, Gate, GateKind, read_name
 from perdure.domain.run.messages import Answer
 
+# What a child reports becomes part of the state here, of all runs above, and of each
+# continue-as-new.
 MOST_QUESTIONS = 16
 PROMPT_CHARACTERS = 300
 MOST_CHOICES = 16

@@ -52,6 +52,7 @@ Phase = Literal[
     "ended",
 ]
 
+# Bounded: the control state travels whole through each continue-as-new.
 REQUESTS_KEPT = 256
 NOTES_KEPT = 20
 NOTE_CHARACTERS = 500

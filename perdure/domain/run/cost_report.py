@@ -15,6 +15,7 @@ from perdure.domain.run.result import SpendReport
 from perdure.domain.run.state import LoopState, SpendSlice
 from perdure.domain.run.status import BudgetStatus
 
+# The split is part of the state, however many children a run has in its life.
 CHILDREN_NAMED = 64
 EARLIER = "earlier"
 
@@ -67,6 +68,7 @@ def slices(
 
 def money(value: Decimal | None) -> str | None:
     """An amount as text, exact and without trailing zeros; None stays unknown."""
+    # `f` after `normalize`, which alone would write 100 as `1E+2`.
     return None if value is None else f"{value.normalize():f}"
 
 

@@ -117,6 +117,7 @@ def whole(record: IterationRecord, carrier: Carrier) -> IterationRecord:
         known["has_tool_calls"] = True
         known["calls"] = tuple(
             call.model_copy(update={"id": id, "name": name})
+            # Strict: without a result for each, the record would give calls the names of others.
             for call, (id, name) in zip(record.calls, carrier.results, strict=True)
         )
     return record.model_copy(update=known)

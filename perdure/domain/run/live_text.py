@@ -157,6 +157,7 @@ class LiveReading:
     def news(self, calls: Sequence[LiveCall]) -> Iterator[LivePart]:
         """What is new in the rows; `positions` counts each part from the moment it is given."""
         present = {call.call for call in calls}
+        # A list of its own: the loop takes entries out.
         for name in [name for name in self._seen if name not in present]:
             gone = self._seen.pop(name)
             # Of a call that only a position tells of, a watcher who came back has nothing to end.

@@ -143,12 +143,14 @@ WAITING_KEPT = 100
 WAITING_CHARACTERS = 128 * 1024
 # The server takes 2,000 updates for one execution, and only continue-as-new resets the count.
 FLOOD = 1_500
+# Whoever floods a run must not keep others from ending it, or from letting it go on.
 NEVER_FLOODED = frozenset({"stop", "resume", "answer"})
 
 
 def content_digest(message: AnyMessage) -> str:
     """What a message asks for, in 16 characters, without its sender and request id."""
     told = message.model_dump(mode="json", exclude={"by", "request_id"})
+    # Kept in the state: in another form, a repeat would be refused as another message.
     asked = json.dumps([VERB_OF[type(message)], told], sort_keys=True)
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 

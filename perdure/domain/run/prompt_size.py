@@ -57,6 +57,7 @@ def _entry_tokens(entry: Entry) -> int:
             return sum(_result_tokens(result) for result in entry.results)
         case RefineEntry() | StageEntry() | GoalEntry():
             return entry.tokens + MESSAGE_OVERHEAD_TOKENS
+        # What these show is counted by whoever asks, as the `extra_tokens` of the call.
         case PlanEntry() | JudgeEntry():
             return MESSAGE_OVERHEAD_TOKENS
         case _:

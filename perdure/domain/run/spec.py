@@ -81,6 +81,7 @@ class ModelsSpec(FrozenModel):
     def chain(self, role: str) -> tuple[str, ...]:
         """The models of a role in order of preference; recovery has no default."""
         given: ModelChain | None = getattr(self, role)
+        # Recovery is asked once all models of the executor have failed: they would fail again.
         if given is None and role != "recovery":
             given = self.executor
         names = (given,) if isinstance(given, str) else tuple(given or ())

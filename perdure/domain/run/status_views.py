@@ -366,6 +366,7 @@ def search_attributes(
         "PerdureKind": kind,
         "PerdureLifecycle": lifecycle_of(state),
         "PerdurePhase": phase_of(state),
+        # None unsets it: an attribute that is left out keeps its value.
         "PerdureBlockedOn": blocked_on(state),
         "PerdureLabel": None if label is None else label[:SEARCH_ATTRIBUTE_LIMIT],
         "PerdureOutcome": state.outcome,
@@ -381,6 +382,7 @@ def ended_attributes(result: RunResult) -> dict[str, str | int | float | None]:
     return {
         "PerdureLifecycle": lifecycle(result.outcome),
         "PerdurePhase": "ended",
+        # Named, since an attribute that is left out keeps its value.
         "PerdureBlockedOn": None,
         "PerdureOutcome": result.outcome,
         "PerdureIteration": result.iteration_count or len(result.iterations),
