@@ -120,6 +120,7 @@ class SchedulePlan(FrozenModel):
     task: dict[str, JsonValue]
     times: Times
     overlap: Overlap = "skip"
+    # Ten seconds are the shortest that the server goes by.
     catch_up_s: Annotated[float, Field(ge=10, le=YEAR_S, allow_inf_nan=False)] = HOUR_S
     month: MonthlyBudget = MonthlyBudget()
     source: str = ""

@@ -24,6 +24,7 @@ _CLASSES: dict[AccessLevel, frozenset[AccessClass]] = {
     "readonly": frozenset({"read", "person"}),
     "minimal": frozenset(),
 }
+# By its class, `execute`, the read-only shell would belong to `full` alone.
 _BY_NAME: dict[AccessLevel, frozenset[str]] = {
     "full": frozenset(),
     "readonly-shell": frozenset({READONLY_SHELL}),

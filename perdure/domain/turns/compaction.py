@@ -23,6 +23,7 @@ from perdure.domain.llm.transcript import (
 from perdure.domain.tools.definitions import READ_ON
 
 HEADING = "[Summary of {count} earlier messages, the oldest first]"
+# Nine digits at most: foreign text may have this form, and `int` refuses thousands of them.
 _HEADING = re.compile(r"\[Summary of ([0-9]{1,9}) earlier messages, the oldest first\]")
 _SAID = 280
 _GIVEN = 120

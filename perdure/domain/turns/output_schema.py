@@ -121,6 +121,7 @@ def _read(text: str) -> Given | BadReply | None:
         return BadReply((str(error),))
     except ValueError:
         return None
+    # What the store would not give back as it was must not count as a fitting answer.
     if storable(value) != value:
         return BadReply(("the value is nested too deeply, or holds half a character",))
     return Given(value)

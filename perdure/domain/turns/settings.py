@@ -192,6 +192,7 @@ def resolve(settings: AgentSettings) -> Turns:
             "max_iterations": settings.max_iterations or base.max_iterations,
             "max_illegal_strikes": settings.max_illegal_strikes or base.max_illegal_strikes,
             "max_tool_repeat": settings.max_tool_repeat or base.max_tool_repeat,
+            # `or` is enough for numbers, as 0 is refused; switches may be False, and need `_given`.
             "output_token_ceiling": settings.output_token_ceiling or base.output_token_ceiling,
             "defer_mixed_text": _given(settings.defer_mixed_text, base.defer_mixed_text),
             "nudge_on_empty": _given(settings.nudge_on_empty, base.nudge_on_empty),

@@ -123,6 +123,7 @@ def normalize_name(name: str, known: Iterable[str], aliases: dict[str, str]) -> 
         return aliases[name]
     wanted = _bare(name)
     matches = [candidate for candidate in names if _bare(candidate) == wanted]
+    # Of two that fit, a guess could run another tool than was meant.
     return matches[0] if len(matches) == 1 else name
 
 
@@ -260,6 +261,7 @@ def _plan_one(
     if call.unreadable:
         message = f"{call.name} was not run: its arguments cannot be read: {call.unreadable}."
         return PlannedCall(call=call, verdict="unreadable", message=message, repeated=times > 1)
+    # A question first: nobody is asked to approve that they are asked.
     verdict: CallVerdict = "run"
     if term.person:
         verdict = "ask"
