@@ -347,6 +347,7 @@ class Experiment(Given):
             if task.done():
                 del self.running[number], self.reserved[number]
                 self.ended.add(number)
+                # Raises what no trial expects: the task then fails, and is tried again.
                 task.result()
                 self.state = self.state.model_copy(update={"ended": self.state.ended + 1})
 

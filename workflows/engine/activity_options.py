@@ -24,6 +24,8 @@ from perdure.domain.tools.workspaces import HOST_WAIT_S, HostedFolder
 # Doing the work again, and paying for it again, makes no value smaller. Our own errors say
 # themselves whether they are retried: naming them here would cost bytes in every step.
 NEVER_RETRIED = ["PayloadsTooLarge"]
+# A worker ends a call at its own limit and says so; the server's limit, which is this much later,
+# only ends a call whose worker cannot.
 TOOL_SLACK_S = 15.0
 RECOVERY_S = 30.0
 SUMMARY_CHARACTERS = 180

@@ -149,5 +149,7 @@ async def call_foreign(
     ended = await steps.await_step(handle, activity_id=activity_id, foreign=True)
     if isinstance(ended, StepFailed):
         return ended
+    # The converter of a foreign client may make any object of a result, and a result is kept as
+    # JSON; one that could not be written would fail the task of the run for ever.
     plain: JsonValue = to_jsonable_python(ended.report, fallback=repr, bytes_mode="base64")
     return Completed(with_named_numbers(plain))

@@ -42,6 +42,7 @@ class CallsBeside:
         try:
             return list(await asyncio.gather(*map(timed, branches, times)))
         finally:
+            # Also if a branch failed: what the others worked is counted nowhere else.
             if any(times):
                 longest = max(sum(time) for time in times)
                 self.run.apply_budget(budgets.work(self.run.state.budget, longest))
@@ -69,6 +70,7 @@ class CallsBeside:
         Returns:
             False if there is none, or the run must end by now.
         """
+        # As it is now: for calls that begin meanwhile nobody waits.
         held = frozenset(self.open)
         if not held or not workflow.patched(WAITS_FOR_ROOM):
             return False

@@ -82,6 +82,7 @@ class ControlHandlers(Given):
         """Handle the signal: try a blocked step again. `perdure retry` restarts failed runs."""
         self.control.on_signal("retry", given)
 
+    # Raw, since nobody reads it: a value that cannot be decoded must not fail the task.
     @workflow.signal(
         dynamic=True, description="Any other name: type it as Custom. It is noted as refused."
     )

@@ -43,6 +43,7 @@ class HookSteps:
             index, *state.unhooked = state.unhooked
             record = next((one for one in state.records if one.index == index), None)
             if record is not None:
+                # Taken out already: a run that continued as new in here would call no further one.
                 await self.rolling.never_during(self._after(record))
 
     async def _after(self, record: IterationRecord) -> None:

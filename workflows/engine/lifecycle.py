@@ -199,6 +199,7 @@ class Lifecycle:
         # child returns its result instead: its parent has to read it.
         if ended.outcome in {"failed", "blocked"} and alone:
             raise failure_of(ended)
+        # Nor does a parent need the records, which the store has too.
         return ended if alone else ended.model_copy(update={"iterations": ()})
 
 

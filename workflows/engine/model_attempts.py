@@ -80,6 +80,7 @@ class ModelAttempts:
         if isinstance(called, StepFailed) and (failed := called.wants_again) is not None:
             self.cause, self.pause_s = called, failed.again_after_s
             self.failed = failed.failures
+            # With the pause: the time until another model is asked counts from the first failure.
             self.failing_s = failed.failing_for_s + (failed.again_after_s or 0.0)
             return None
         if isinstance(called, StepFailed) and called.unreadable:

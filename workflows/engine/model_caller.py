@@ -367,6 +367,7 @@ class ModelCaller:
 
     def _learn_from(self, call: ModelCallReport, *, model: str, role: str) -> None:
         state = self.run.state
+        # The usage of several attempts is one sum, which tells no length of a reply.
         if call.account.attempts == 1 and call.account.usage.output_tokens:
             replies, tokens = state.replies.get(role, (0, 0))
             said = call.account.usage.output_tokens

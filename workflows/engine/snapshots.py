@@ -48,6 +48,7 @@ class Snapshots:
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:
         """Store the folder, and the patch from its first state to `tree` (by default, to now)."""
+        # Empty, not None, which would ask for no patch at all.
         return await self.take(patch_to=tree or "")
 
     def _not_stored(self, files: tuple[str, ...]) -> None:

@@ -156,6 +156,7 @@ class StepRunner:
             workflow.wait_condition(lambda: self.run.interruption is not None)
         )
         await workflow.wait([handle, interrupted], return_when=asyncio.FIRST_COMPLETED)
+        # Else its condition would be looked at in each further task of the run.
         interrupted.cancel()
         if patience and not handle.done():
             await workflow.wait([handle], timeout=patience)

@@ -47,6 +47,7 @@ class StoredTerms:
 
     @property
     def _changed(self) -> bool:
+        # By identity first: a condition is looked at many times in each task.
         limits = self.run.state.budget.limits
         return bool(self.run.edits) or (limits is not self._limits and limits != self._limits)
 
@@ -61,6 +62,7 @@ class StoredTerms:
             await workflow.wait_condition(lambda: self._due)
             limits, edits = self.run.state.budget.limits, self.run.edits
             anew, changed = self._anew, self._changed
+            # Before the step: what is changed while it runs is then stored by the next one.
             self._limits, self.run.edits, self._anew = limits, (), False
             # The history of an older version goes on as it did.
             if anew and workflow.patched(KEEPS_THEM_AFTER_A_RESET):
