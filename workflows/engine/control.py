@@ -28,6 +28,7 @@ from perdure.domain.run.events import Event
 from perdure.domain.run.message_forms import Misread
 from perdure.domain.run.messages import (
     Amend,
+    Answer,
     AnyMessage,
     EventsQuery,
     Pause,
@@ -234,9 +235,12 @@ class Control:
         return unclear_refusal(self.run.state.control, message)
 
     def _is_undecided(self, message: AnyMessage) -> str | None:
-        if self.questions.meant_by(message):
-            return None  # the run below says so
-        return undecided_refusal(self.run.state.control, message)
+        if not isinstance(message, Answer):
+            return None
+        # Also of a run below, whose refusal of a signal the sender would not hear.
+        below = self.questions.meant_by(message)
+        own = rules.gate_named(self.run.state.control, message.gate)
+        return undecided_refusal(message, below[0] if below else own)
 
     def _apply_verb(self, message: AnyMessage, *, request_id: str | None) -> None:
         if self.questions.meant_by(message):

@@ -13,7 +13,9 @@ from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.foundation.plain_text import folded
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run import gates as gating
+from perdure.domain.run.child_questions import Question
 from perdure.domain.run.control import Control, gate_named
+from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AddInput, Amend, Answer, AnyMessage
 from perdure.domain.run.spec import ROOT_RUN, STARTED_BY, CommonSpec
 
@@ -159,18 +161,18 @@ def unclear_refusal(state: Control, message: AnyMessage) -> str | None:
     return f"gate {gate.id}: {read.problem}" if isinstance(read, BadScores) else None
 
 
-def undecided_refusal(state: Control, message: AnyMessage) -> str | None:
-    """Why words alone do not answer a question whose choices decide; None for all else.
+def undecided_refusal(message: AnyMessage, asked: Gate | Question | None) -> str | None:
+    """Why words alone do not answer what is asked, here or below, by choices; None for all else.
 
     Whoever says in words what a blocked stage lacks wants it to go on, and anything but `retry`
     ends the run.
     """
-    gate = gate_named(state, message.gate) if isinstance(message, Answer) else None
-    if gate is None or gate.kind != "blocked" or not isinstance(message, Answer):
+    if not isinstance(message, Answer) or message.choice is not None:
         return None
-    if message.choice is not None:
+    if asked is None or asked.kind != "blocked":
         return None
-    return f"gate {gate.id} needs {', '.join(gate.choices)}; your words go beside it, as `text`"
+    needed = ", ".join(asked.choices)
+    return f"gate {message.gate} needs {needed}; your words go beside it, as `text`"
 
 
 def wordless_refusal(message: AnyMessage) -> str | None:

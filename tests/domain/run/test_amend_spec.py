@@ -18,6 +18,7 @@ from perdure.domain.run.amend_spec import (
     undecided_refusal,
     wordless_refusal,
 )
+from perdure.domain.run.child_questions import question_of
 from perdure.domain.run.control import Control
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import AddInput, Amend, Answer, Pause
@@ -149,8 +150,11 @@ def test_words_alone_settle_no_blocked_gate(message: Answer | Pause, refused: bo
     now = datetime(2026, 1, 1, tzinfo=UTC)
     question = Gate(id="g2", kind="question", prompt="Good?", choices=(), opened_at=now)
     change = {"id": "g1", "kind": "blocked", "choices": ("retry", "end"), "free_text": True}
-    state = Control(gates={"g1": question.model_copy(update=change), "g2": question})
-    assert (undecided_refusal(state, message) is not None) is refused
+    gates = {"g1": question.model_copy(update=change), "g2": question}
+    asked = gates.get(message.gate) if isinstance(message, Answer) else None
+    below = question_of("r.w1", asked) if asked else None
+    for one in (asked, below):
+        assert (undecided_refusal(message, one) is not None) is refused
 
 
 @pytest.mark.parametrize(
