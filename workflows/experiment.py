@@ -31,6 +31,7 @@ from perdure.domain.experiments.messages import (
 )
 from perdure.domain.experiments.store import EndReason, ExperimentState
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
+from perdure.domain.run.status_views import unpictured
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.continue_as_new import AUTO_UPGRADE
 from perdure.workflows.engine.input import Given
@@ -154,7 +155,7 @@ class Experiment(Given):
         return self.state.model_copy(update={"running": tuple(sorted(self.running))})
 
     def _misread(self, why: str) -> None:
-        self.misread = why[:MISREAD_CHARACTERS]
+        self.misread = unpictured(why[:MISREAD_CHARACTERS])
         self._show()
 
     def _reseeded(self, seed: int) -> None:

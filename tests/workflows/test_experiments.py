@@ -336,8 +336,8 @@ async def test_signals_with_anything_in_them_break_nothing(lab: Lab) -> None:
         await handle.signal(name)
     await handle.signal("extend", args=[True, -3, "7"])
     await eventually(lambda: _tells(lab, id, "extend: found '7'"))
-    await handle.signal("resume", "much")
-    await eventually(lambda: _tells(lab, id, 'found "much"'))
+    await handle.signal("resume", "![much](http://far.example)")
+    await eventually(lambda: _tells(lab, id, r'found "\!\[much](http://far.example)"'))
     assert (await lab.ended(id)).ended == 4
 
 

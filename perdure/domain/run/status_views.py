@@ -222,7 +222,7 @@ def panel(
     lines = [f"## {_line(spec.goal, 160)}", "", _state_line(state, iteration, limit), ""]
     if state.step and state.outcome is None:
         # A run cannot see its own steps' attempts and beats; the page can.
-        now = _foreign(state.step)
+        now = unpictured(state.step)
         lines.append(f"- now: {now}; what it waits for stands under Pending Activities")
     if state.best is not None and state.best.score is not None:
         lines.append(f"- best score {state.best.score:.2f}, in iteration {state.best.iteration}")
@@ -243,26 +243,26 @@ def panel(
 
 def _output_lines(result: RunResult) -> list[str]:
     """The output as it renders."""
-    said = _foreign((result.output or "").strip())
+    said = unpictured((result.output or "").strip())
     more = ["", f"- this is its beginning; all of it: `perdure result {result.id}`"]
     return [said, *(more if result.excerpt else ())]
 
 
-def _foreign(text: str) -> str:
-    """What people or models wrote, for a line of the panel that is not in a fence."""
+def unpictured(text: str) -> str:
+    """What people or models wrote, for a line of the details that is not in a fence."""
     # A picture in it would be fetched by whoever looks at the page, and its address may tell
     # secrets to its host.
     return text.replace("![", "\\!\\[")
 
 
 def _line(text: str, limit: int) -> str:
-    return _foreign(clipped_line(text, limit))
+    return unpictured(clipped_line(text, limit))
 
 
 def _state_line(state: LoopState, iteration: int, limit: int | None) -> str:
     """The first thing that a stranger reads: how the run stands, or how it ended and why."""
     if state.outcome is not None:
-        return f"**{_word(state.outcome)}** ({state.reason}): {_foreign(state.explanation or '')}"
+        return f"**{_word(state.outcome)}** ({state.reason}): {unpictured(state.explanation or '')}"
     counted = f"iteration {iteration}{f' of at most {limit}' if limit else ''}"
     current = lifecycle_of(state)
     doing = f": {phase_of(state)}" if current == "running" else ""
@@ -309,11 +309,11 @@ def _gate_lines(gate: Gate, *, run: str) -> list[str]:
         # The text may be a model's: a fence in it would end this one.
         lines += ["```", *_about(about.strip().replace("```", "'''"), run=run), "```", ""]
     if gate.choices:
-        lines.append(f"- choices: {_foreign(', '.join(gate.choices))}")
+        lines.append(f"- choices: {unpictured(', '.join(gate.choices))}")
     choice = gate.choices[0] if gate.choices else "your text"
     reply = {"gate": gate.name, "choice" if gate.choices else "text": choice}
     # A choice with a backtick ends the code, and what follows it would render.
-    quoted = _foreign(shlex.quote(choice))
+    quoted = unpictured(shlex.quote(choice))
     lines.append(f"- in a shell: `perdure answer --run {run} {gate.name} {quoted}`")
     if gate.kind == "tool_approval":
         signals = "the signal `approve` or `deny`"
@@ -330,9 +330,9 @@ def _question_lines(question: Question, *, run: str) -> list[str]:
     return [
         f"### A run below waits for a person: {_word(question.kind)} {question.gate}",
         "",
-        f"> {_foreign(' › '.join(question.path))}: {_line(question.prompt, 600)}",
+        f"> {unpictured(' › '.join(question.path))}: {_line(question.prompt, 600)}",
         "",
-        *([f"- choices: {_foreign(', '.join(question.choices))}"] if question.choices else []),
+        *([f"- choices: {unpictured(', '.join(question.choices))}"] if question.choices else []),
         f"- all of it, in a shell: `perdure gates {run} --full`",
         "- here: More Actions, Send a Signal, `answer`, with the input",
         "",
