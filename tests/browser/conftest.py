@@ -3,7 +3,6 @@
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from installation import Installation, dev_server, installation
@@ -15,15 +14,15 @@ from scenes import Scenes, end, play
 from web_ui import ARGUMENTS, WebUI, find_browser, web_ui
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without a browser nothing here can be proved."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            if find_browser() is None:
-                why = "no chromium on PATH: install one with `make browser-setup`"
-                item.add_marker(pytest.mark.skip(reason=why))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Without a browser nothing here can be proved.
+
+    Marked as soon as a test is found, since its mark decides on its time limit.
+    """
+    item.add_marker(pytest.mark.browser)
+    if find_browser() is None:
+        why = "no chromium on PATH: install one with `make browser-setup`"
+        item.add_marker(pytest.mark.skip(reason=why))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
