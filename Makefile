@@ -98,7 +98,9 @@ soak: .venv/.model  ## ten minutes of 200 runs on two hosts while everything fai
 test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
 	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/rest/test_every_request.py $(ARGS)
 
-test-all: test test-long test-slow test-api  ## everything
+# What test-api runs is among the slow tests, beside others.
+test-all: export PERDURE_TEST_API := full
+test-all: test test-long test-slow  ## everything
 
 record: .venv/.installed  ## record the histories that later versions must replay
 	@PYTHONPATH=.:tests/support $(BIN)/python -P tests/replay/record.py
