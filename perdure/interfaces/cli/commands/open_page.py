@@ -75,8 +75,8 @@ async def _address(session: Session, services: Services) -> str:
     if address is None:
         raise ServiceUnavailable(
             "No REST API runs here, which serves the page.",
-            cure="Start one with `perdure up` or `perdure api serve`; elsewhere name its "
-            "address: perdure open --url http://HOST:8237.",
+            cure="Start one with `perdure up` or `perdure api serve`, which needs the extra "
+            "`perdure[api]`; elsewhere name its address: perdure open --url http://HOST:8237.",
         )
     state = await session.context.state()
     # The other services run on without it, so that they are up says nothing of it.
