@@ -1,5 +1,6 @@
 """Makes an experiment's report from its rows in the store, without asking the server."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,7 +30,9 @@ async def read_report(experiments: "Experiments", id: str) -> Found:
     trials = await experiments.trials(id)
     entries = await experiments.entries(id)
     names = [entry.name for entry in entries]
-    made = report(
+    # In a thread: over hundreds of trials it takes seconds, in which an API would answer nobody.
+    made = await asyncio.to_thread(
+        report,
         stored.plan,
         trials,
         id=id,
