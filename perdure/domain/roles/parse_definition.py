@@ -17,8 +17,9 @@ from perdure.domain.roles.definition import (
     text_of,
 )
 
-# `\{{name}}` stays as it is written, without the backslash.
-_PLACEHOLDER = re.compile(r"(\\?)\{\{[ \t]*([^{}\n]*?)[ \t]*\}\}")
+# `\{{name}}` stays as it is written, without the backslash. The blanks around a name are left to
+# `_name`: three repeats side by side would take minutes for a long row of blanks without an end.
+_PLACEHOLDER = re.compile(r"(\\?)\{\{([^{}\n]*)\}\}")
 
 Step = int | str
 Names = Sequence[str]
@@ -48,7 +49,7 @@ def filled_text(text: str, values: Mapping[str, str]) -> str:
 def placeholder_alone(text: str) -> str | None:
     """The name of the placeholder that a text consists of, or None."""
     found = _PLACEHOLDER.fullmatch(text.strip())
-    return found[2] if found and not found[1] else None
+    return _name(found) if found and not found[1] else None
 
 
 def unknown_placeholders(value: JsonValue, known: Names, *, root: str = "") -> tuple[Problem, ...]:
@@ -68,7 +69,11 @@ def unknown_placeholders(value: JsonValue, known: Names, *, root: str = "") -> t
 
 
 def _names(text: str) -> list[str]:
-    return [found[2] for found in _PLACEHOLDER.finditer(text) if not found[1]]
+    return [_name(found) for found in _PLACEHOLDER.finditer(text) if not found[1]]
+
+
+def _name(found: re.Match[str]) -> str:
+    return found[2].strip(" \t")
 
 
 def _texts(value: JsonValue, steps: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str]]:
@@ -88,7 +93,7 @@ def _texts(value: JsonValue, steps: tuple[Step, ...]) -> Iterator[tuple[tuple[St
 def _replacement(found: re.Match[str], values: Mapping[str, str]) -> str:
     if found[1]:
         return found[0][1:]
-    return values.get(found[2], found[0])
+    return values.get(_name(found), found[0])
 
 
 _NONE_LEFT = "at least one"

@@ -1,5 +1,7 @@
 """Placeholders: replaced in one pass, everywhere, and never expanded again."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,14 @@ def test_unknown_placeholders_are_named_with_their_place() -> None:
     value: JsonValue = {"roles": [{"prompt": "{{aa}} {{aa}} {{b}}"}], "x": r"\{{q}}"}
     (found,) = unknown_placeholders(value, ("a", "b"), root="loop")
     assert (found.path, found.nearest) == ("loop.roles[0].prompt", "a")
+
+
+@pytest.mark.parametrize("blanks", ["{{" + " " * 100_000, "{{" + "\t " * 50_000 + "a"])
+def test_a_long_row_of_blanks_is_read_at_once(blanks: str) -> None:
+    began = time.process_time()
+    assert filled_text(blanks, VALUES) == blanks
+    assert unknown_placeholders(blanks, ("a",), root="goal") == ()
+    assert time.process_time() - began < 2
 
 
 @given(value=st.text(), around=st.text(alphabet="ab {}"))
