@@ -6,7 +6,7 @@ it was given.
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perdure.domain.generated_tools.code import Checked
@@ -62,7 +62,7 @@ def _depends(node: ast.FunctionDef) -> bool:
     if not inputs:
         return any(_calls(one) for one in returns_of(node))
     tainted = set(inputs)
-    body = _steps(node.body)
+    body = _steps(node.body, _changed_inside(node))
     # Again until nothing new depends on the inputs: a loop reads above what it writes below.
     for _ in range(MOST_ROUNDS):
         before = len(tainted)
@@ -92,21 +92,46 @@ class _Step:
     is_definition: bool
 
 
-def _steps(body: list[ast.stmt]) -> tuple[_Step, ...]:
-    return tuple(_step(statement) for statement in body)
+Inner = Mapping[str, frozenset[str]]
 
 
-def _step(statement: ast.stmt) -> _Step:
-    blocks = tuple(_steps(block) for block in _blocks(statement))
+def _changed_inside(node: ast.FunctionDef) -> Inner:
+    """The functions inside, each with the names around them that they or their likes may change."""
+    inside = [part for part in ast.walk(node) if isinstance(part, ast.FunctionDef)][1:]
+    changed = frozenset(name for part in inside for name in _changed(part) - _own_names(part))
+    # One set for all: a function inside may call another one.
+    return dict.fromkeys((part.name for part in inside), changed)
+
+
+def _own_names(node: ast.FunctionDef) -> set[str]:
+    # A name that a function writes to is its own: `nonlocal` is refused before this stage.
+    stored = {
+        part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
+    return stored | {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+
+
+def _steps(body: list[ast.stmt], inner: Inner) -> tuple[_Step, ...]:
+    return tuple(_step(statement, inner) for statement in body)
+
+
+def _step(statement: ast.stmt, inner: Inner) -> _Step:
+    blocks = tuple(_steps(block, inner) for block in _blocks(statement))
     match statement:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             bound, is_definition = {name}, True
         case _:
             bound = _targets(statement) if blocks else _written(statement)
             is_definition = False
+    names = frozenset(names_in(statement))
+    if not blocks and not is_definition:
+        # What is handed to a function inside may reach all that this one changes.
+        bound = bound.union(*(inner[name] for name in names & inner.keys()))
     value = statement.value if isinstance(statement, ast.Return) else None
     return _Step(
-        names=frozenset(names_in(statement)),
+        names=names,
         deciding=frozenset(name for part in _decisive(statement) for name in names_in(part)),
         bound=frozenset(bound),
         returned=None if value is None else frozenset(names_in(value)),
@@ -175,11 +200,16 @@ def _decisive(statement: ast.stmt) -> Sequence[ast.AST]:
 
 def _written(statement: ast.stmt) -> set[str]:
     """Names that a plain statement writes to, or whose values it may change by a method."""
+    stored = (part for part in ast.walk(statement) if isinstance(part, ast.Name))
+    names = {part.id for part in stored if isinstance(part.ctx, ast.Store)}
+    return names | _changed(statement)
+
+
+def _changed(statement: ast.stmt) -> set[str]:
+    """Names whose values a statement may change from within, by an index or a method."""
     found: set[str] = set()
     for part in ast.walk(statement):
         match part:
-            case ast.Name(id=name, ctx=ast.Store()):
-                found.add(name)
             case (
                 ast.Subscript(value=value, ctx=ast.Store())
                 | ast.Attribute(value=value, ctx=ast.Store())

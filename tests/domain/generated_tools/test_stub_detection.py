@@ -26,6 +26,12 @@ STAND_INS = {
     "a function that ignores it": returning("_f()", before="def _f():\n    return 3"),
     "a variable that ignores it": returning("x", body="x = 'a' * 3"),
     "a guard, then a constant": returning("'ok'", body="if not text:\n    raise ValueError('no')"),
+    "a function inside that fills a list of its own": returning(
+        "a", body="a = [1]\ndef walk(part):\n    a = []\n    a.append(part)\nwalk(text)"
+    ),
+    "a function inside that ignores it": returning(
+        "a", body="a = []\ndef walk():\n    a.append(1)\nwalk()"
+    ),
     "it is read for nothing": returning("'ok'", body="unused = len(text)"),
     "an image": returning(f"'{PNG}' + text"),
     "an image as data": returning("'data:image/png;base64,AAAA' + text"),
@@ -54,6 +60,13 @@ COMPUTED = {
     "by a list": returning("a", body="a = []\nfor word in text.split():\n    a.append(word)"),
     "by an index": returning("a", body="a = {}\na['x'] = text"),
     "by a function inside": returning("_f()", body="def _f():\n    return text"),
+    "by a function inside that fills a list": returning(
+        "a", body="a = []\ndef walk(part):\n    for one in part:\n        a.append(one)\nwalk(text)"
+    ),
+    "by functions inside that call each other": returning(
+        "a",
+        body="a = {}\ndef put(one):\n    a[one] = 1\ndef walk(one):\n    put(one)\nwalk(text)",
+    ),
     "by what fails": returning(
         "x", body="x = 1\ntry:\n    int(text)\nexcept ValueError:\n    x = 2"
     ),
