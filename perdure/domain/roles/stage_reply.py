@@ -77,7 +77,9 @@ _LINE = re.compile(
     r"(?:[\s*_`\"']*(?:$|[.!:;—–-]))(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-
+# Stages are told to begin with the bare word and what they ask, and their prompt names no mark to
+# part the two. Further down, or in small letters, a sentence may begin so.
+_TOLD = re.compile(r"(?P<word>BLOCKED|NEEDS_CONTEXT)[*_`\"']*\s+(?P<rest>\S.*)", re.DOTALL)
 _OBJECT = re.compile(r"\s*(?:```(?:json)?\s*)?\{")
 _NONE = re.compile(r"\s*(?:no|none|nothing|false|n/a|nein|-)\s*[.!]?\s*", re.IGNORECASE)
 
@@ -96,7 +98,7 @@ def read_signal(text: str) -> StageSignal | None:
 
     Structured: the reply begins with an object that has `status` of that word, and `question` or
     `reason`. In text: one of the first five lines with content begins with the word, alone or
-    before a colon or dash.
+    before a colon or dash; the first one also with the word in capitals before any other words.
     """
     return _structured(text) or _in_lines(text)
 
@@ -120,7 +122,8 @@ def _in_lines(text: str) -> StageSignal | None:
     lines = text.splitlines()
     first = [number for number, line in enumerate(lines) if line.strip()][:FIRST_LINES]
     for number in first:
-        found = _LINE.match(_MARKS.sub("", lines[number]))
+        line = _MARKS.sub("", lines[number])
+        found = _LINE.match(line) or (_as_told(line) if number == first[0] else None)
         # “Blocked: no” is a line of a report.
         if found is None or _NONE.fullmatch(found["rest"]):
             continue
@@ -128,6 +131,12 @@ def _in_lines(text: str) -> StageSignal | None:
         rest = "\n".join([found["rest"], *lines[number + 1 :]])
         return StageSignal(kind=kind, question=_bounded(rest)) if kind else None
     return None
+
+
+def _as_told(line: str) -> re.Match[str] | None:
+    found = _TOLD.match(line)
+    # “BLOCKED USERS” is a heading.
+    return None if found is None or found["rest"].isupper() else found
 
 
 def _kind(word: str) -> SignalKind | None:
