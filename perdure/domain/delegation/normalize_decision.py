@@ -78,6 +78,10 @@ _INSTRUCTIONS = ("instructions", "instruction", "task", "prompt", "description")
 _TITLE = ("title", "description", "task", "goal", "name")
 _ACCEPTANCE = ("acceptance", "acceptance_criteria", "done_when")
 _DEPENDS = ("depends_on", "dependencies", "depends")
+_TELLING = (
+    *("markdown", "content", "path", "name", "id"),
+    *("subtask_id", "subtask", "label", "title", "text", "value"),
+)
 
 
 def fields_of_decision(name: DecisionName, given: Given, *, cut: bool = False) -> Fields:
@@ -209,16 +213,14 @@ def _as_words(found: JsonValue) -> str:
 
 
 def _texts(given: Given, keys: Sequence[str]) -> list[JsonValue]:
-    """A list of texts; an object in it stands for its name, path, Markdown or id."""
+    """A list of texts; an object in it stands for its name, path, Markdown, id or label."""
     found = _first(given, keys)
     items = found if isinstance(found, list) else [found]
-    texts = (
-        _text(item, ("markdown", "content", "path", "name", "id"))
-        if isinstance(item, dict)
-        else item
-        for item in items
-    )
-    return [str(text).strip() for text in texts if isinstance(text, str | int) and str(text)]
+    texts = (_text(item, _TELLING) if isinstance(item, dict) else item for item in items)
+    # Numbers too, as in ids: a dependency that is dropped lets work begin before its time.
+    return [
+        str(text).strip() for text in texts if isinstance(text, str | int | float) and str(text)
+    ]
 
 
 def _named(found: JsonValue) -> JsonValue:

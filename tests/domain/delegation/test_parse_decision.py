@@ -251,6 +251,19 @@ def test_temperatures_are_clamped(given: JsonValue, kept: float) -> None:
     assert found.delegations[0].temperature == kept
 
 
+def test_no_item_of_a_list_is_dropped_for_its_form() -> None:
+    first, second = {"id": 1.0, "title": "x"}, {"id": 2.0, "title": "y", "depends_on": [1.0]}
+    plan = read_decision(json.dumps({"decision": "plan", "subtasks": [first, second]}))
+    assert isinstance(plan, MakePlan)
+    assert [item.depends_on for item in plan.subtasks] == [(), ("1.0",)]
+    offered = [{"label": "blue"}, {"value": "red"}]
+    asked = read_decision(
+        json.dumps({"decision": "escalate", "question": "Which?", "choices": offered})
+    )
+    assert isinstance(asked, Escalate)
+    assert asked.choices == ("blue", "red")
+
+
 def test_only_the_first_three_hypotheses_are_kept() -> None:
     guesses = [GUESS | {"id": f"h{number}"} for number in range(1, 6)]
     found = read(json.dumps({"hypotheses": guesses}))
