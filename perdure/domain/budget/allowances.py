@@ -177,6 +177,7 @@ def allocate_child(
         update={
             **counted,
             "cost_usd": money,
+            # Of depth, zero is a limit and not the absence of one.
             "depth": max(0, budget.limits.depth - 1),
             "on_exhausted": "abort",
         }
@@ -194,6 +195,7 @@ def _money(budget: Budget, share: Decimal) -> Decimal | None:
     left = budget.remaining("cost")
     if left is None:
         return None
+    # Never zero, as above, and yet no more than is left.
     return max(min(left, SMALLEST_MONEY), (left * share).quantize(SMALLEST_MONEY, ROUND_DOWN))
 
 

@@ -298,11 +298,13 @@ def worst_cost(price: Price | None, usage: Usage) -> Decimal:
         if price.cache_life == "1h"
         else Usage(cache_write_5m_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     )
+    # A price sheet may set writes below plain input.
     return max(price.cost(usage), price.cost(written))
 
 
 def reserve(budget: Budget, key: str, amounts: Reservation) -> Budget:
     """Hold `amounts` under `key` until it is settled or released."""
+    # The same key replaces: who comes here again must not hold the amounts twice.
     return budget.model_copy(update={"reserved": {**budget.reserved, key: amounts}})
 
 

@@ -74,6 +74,7 @@ class Period(FrozenModel):
     @property
     def end(self) -> datetime:
         """The first moment after it."""
+        # There is no day after it.
         if self.until == date.max:
             return datetime.max.replace(tzinfo=UTC)
         return datetime.combine(self.until + timedelta(days=1), time(), UTC)

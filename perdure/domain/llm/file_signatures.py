@@ -29,6 +29,7 @@ _TAIL = 1_024
 
 def media_type_of(data: bytes) -> MediaType | None:
     """The type of the content; None for what is neither a supported image nor a PDF."""
+    # Sounds and films begin with RIFF too; only the second mark tells an image.
     if data[:4] == b"RIFF" and data[8:_WEBP_HEAD] == b"WEBP":
         return "image/webp"
     return next((found for start, found in _STARTS if data.startswith(start)), None)
@@ -56,6 +57,7 @@ def is_cut_off(data: bytes, media_type: MediaType) -> bool:
         case "image/gif":
             return b";" not in tail
         case "image/webp":
+            # It has no mark at its end, but says how long it is behind these 8 bytes.
             return len(data) < int.from_bytes(data[4:8], "little") + 8
         case "application/pdf":
             return b"%%EOF" not in tail

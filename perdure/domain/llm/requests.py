@@ -123,6 +123,7 @@ class ModelRequest(FrozenModel):
     effort: Effort | None = None
     cache: CacheUse = "none"
     cache_life: CacheLife = "5m"
+    # Left out of dumps and logs: no record may hold the content.
     files: dict[str, bytes] = Field(default={}, exclude=True, repr=False)
 
 

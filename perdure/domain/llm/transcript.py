@@ -198,6 +198,7 @@ def _visible(block: Block) -> str:
         case TextBlock() | ToolResultBlock():
             return block.text
         case ThinkingBlock():
+            # It goes back to the provider as it came, signature and all, so all of it counts.
             return str(block.native)
         case ToolUseBlock():
             return f"{block.name} {block.arguments}"

@@ -79,6 +79,7 @@ class AttemptTotals(FrozenModel):
             unconfirmed_cost_usd=add_cost(self.unconfirmed_cost_usd, other.unconfirmed_cost_usd),
             lost_attempts=self.lost_attempts + other.lost_attempts,
             seconds=self.seconds + other.seconds,
+            # Only where the total is unknown; else the total itself says it.
             known_cost_usd=self.least_cost_usd + other.least_cost_usd if unknown else Decimal(0),
         )
 

@@ -65,6 +65,7 @@ def _whole_call(call: ToolUseBlock) -> ToolUseBlock:
 def _with_halves(data: dict[str, JsonValue]) -> str | None:
     """The data as JSON if it has halves of characters; None for all others."""
     try:
+        # Not as ASCII: halves would become escapes, which the search below does not see.
         written = json.dumps(data, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return None  # a plugin's own objects are told where they would be stored
