@@ -111,6 +111,7 @@ def _odd_text(code: str) -> str | None:
     found = _CONTROLS.search(code)
     if found is not None:
         return f"the code holds the control character {found[0]!r}; lines end with \\n"
+    # Python looks for it in the first two lines only.
     for line in code.splitlines()[:2]:
         # By this line a reader of bytes would see another program than the one that is judged.
         cookie = _COOKIE.match(line)

@@ -94,6 +94,7 @@ def read_draft(value: object) -> ToolDraft | Unreadable:
         return Unreadable(f"{_short(name)}: {bad.problem}")
     return ToolDraft(
         name=name.strip(),
+        # Blank lines around it would give the same tool another hash.
         code=code.replace("\r\n", "\n").strip("\n") + "\n",
         parameters=dict(schema),
         examples=tuple(example for example in read if isinstance(example, ToolExample)),

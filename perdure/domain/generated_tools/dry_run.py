@@ -109,6 +109,7 @@ def _json(value: object, room: _Room, depth: int, path: str) -> JsonValue:
             # No float is larger, and many readers of JSON take every number for one.
             if value.bit_length() > 1_024:
                 raise _Odd(f"the number at {path} is too large; return it as text")
+            # What is only derived from a number, such as an enum, becomes the plain number.
             return int(value)
         case float():
             if not math.isfinite(value):

@@ -213,6 +213,7 @@ def _by_form(node: ast.AST) -> Iterator[str]:
             if not isinstance(value, ast.Constant):
                 yield f"{attr} of a text that is computed is not for tools; use an f-string"
         case ast.Call(func=ast.Name(id="type"), args=args, keywords=keywords):
+            # With one argument it only tells the type of a value.
             if len(args) > 1 or keywords:
                 yield "making classes with type(...) is not for tools"
         case _:

@@ -15,6 +15,7 @@ NAME_CHARACTERS = 64
 def one_line(text: str, *, most: int) -> str:
     """A model's words to be quoted: one line without hidden signs and double quotes."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
+    # A double quote would end the quotation that the words stand in.
     return " ".join(plain.split())[:most].replace('"', "'")
 
 

@@ -119,6 +119,7 @@ def _kinds_of(annotation: ast.expr) -> frozenset[str] | None:
 def _of_text(text: str) -> frozenset[str] | None:
     try:
         return _kinds_of(ast.parse(text, mode="eval").body)
+    # Hostile text makes the parser raise any of these; none may end the step.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
 
