@@ -156,6 +156,7 @@ class CompletionChecks:
         )
         inspected = await self.retries.workspace_step(
             InspectWork.inspect_work,
+            # Made anew at each try, for the working folder may have moved to another host.
             lambda: request.model_copy(update={"root": self.run.state.root}),
             summary=f"inspect: {wanted}",
         )

@@ -68,6 +68,7 @@ class ManagerDecisions:
                 self.run.state.turnover.transcript = called.call.head.hash
             if isinstance(called, ManageReport) and called.decision is not None:
                 state.turnover.decision, state.turnover.final = called.decision, called.final
+                # The call stored them on its way; until it has answered they may have to go again.
                 state.unwritten = []
                 self._heard_by_manager(*read)
             elif isinstance(called, ManageReport):
@@ -122,6 +123,7 @@ class ManagerDecisions:
     def _begin(self) -> None:
         state = self.run.state
         state.course = state.course.begun()
+        # Before the iteration is counted: a state that goes back to here does not have it.
         began = state.budget.spent
         state.budget = budgets.count(state.budget, iterations=1)
         record = IterationRecord(index=self.run.iteration, started_at=workflow.now())

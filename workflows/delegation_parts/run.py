@@ -38,6 +38,7 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
 
     def __init__(self, given: DelegationInput) -> None:
         fresh = first_state(given.spec, at=workflow.now())
+        # What people told the runs above before this one began holds here too.
         fresh.control = told_above(given.site.said)
         super().__init__(given, kind="delegation", spec=given.spec, state=given.state, fresh=fresh)
 

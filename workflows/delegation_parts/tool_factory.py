@@ -142,6 +142,7 @@ class ToolFactory:
             MakeTool.make_tool,
             lambda: request,
             summary=f"make a tool for {worker} (iteration {self.run.iteration})",
+            # It needs no file of the run, and so not the host that has them.
             in_folder=False,
         )
         self.run.set_step(None)

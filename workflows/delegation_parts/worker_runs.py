@@ -301,6 +301,7 @@ class WorkerRuns:
                 self.run.inform(
                     f"{worker} changed the same lines as others; not taken over: {paths}"
                 )
+        # Once, after the last merge: until then a later worker may replace a skill's file.
         if touched:
             await self.skills.read_skills()
 
@@ -310,6 +311,7 @@ class WorkerRuns:
         run = self.run
         return await self.retries.workspace_step(
             MergeWork.merge_work,
+            # Made anew at each try, for the working folder may have moved to another host.
             lambda: MergeRequest(run=run.id, root=run.state.root, base=base, tree=tree),
             summary=f"merge the files of {worker}",
         )

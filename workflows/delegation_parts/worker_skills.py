@@ -59,6 +59,7 @@ class WorkerSkills:
         """Catalog the skills that are files of the working folder."""
         outcome = await self.retries.workspace_step(
             ReadSkills.read_skills,
+            # Made anew at each try, for the working folder may have moved to another host.
             lambda: ReadSkillsRequest(run=self.run.id, root=self.run.state.root),
             summary="read the skills of the working folder",
         )
@@ -109,6 +110,7 @@ class WorkerSkills:
         )
         outcome = await self.retries.workspace_step(
             SaveSkills.save_skills,
+            # Made anew at each try, for the working folder may have moved to another host.
             lambda: request.model_copy(update={"folder": state.root if writes else None}),
             summary=f"save {len(texts) + len(written)} skills",
         )

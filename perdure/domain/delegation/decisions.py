@@ -181,6 +181,7 @@ def choice_problems(choices: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         f"choices: found {shown(choice)}; allowed: other words, since {names} end the run."
         for choice in choices
+        # Folded, since people would read `stop` also where hidden signs stand between its letters.
         if folded(choice).strip().casefold() in ENDING_CHOICES
     )
 

@@ -269,6 +269,7 @@ def resolve(asked: Sequence[str], shelf: SkillCatalog) -> ResolvedReferences:
         name = by_slug.get(slug(_bare(reference)))
         if not reference:
             continue
+        # Markdown whose slug happens to be a name is a new text, and not that skill.
         if name is not None and "\n" not in reference:
             known[name] = shelf.skills[name].ref
         elif "\n" in reference:

@@ -60,6 +60,7 @@ def _of_another_shape(text: str) -> WorkerResult:
     if not said and not problem:
         return WorkerResult(result=value_of(text))
     if problem:
+        # As a confidence that nobody can read: it counts as 0, and the manager is told.
         fields = {**fields, "confidence": problem}
     # The whole object is the result: none of its fields may stand for it.
     return _structured({**fields, **dict.fromkeys(RESULTS)}).model_copy(update={"result": whole})

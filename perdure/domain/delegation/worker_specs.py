@@ -144,6 +144,7 @@ def allowed_model(envelope: Envelope, spec: DelegationSpec) -> str | None:
         for role in ("executor", "worker", "manager", "critic", "evaluator", "planner")
         for name in models.chain(role)
     }
+    # Who wrote the task agreed to no other model's price or provider.
     return envelope.model if envelope.model in named else None
 
 
@@ -253,6 +254,7 @@ def _worker_settings(given: AgentSettings, system: str, temperature: float) -> A
         update={
             "profile": "delegate",
             "system": system,
+            # A conversation that the task begins with is not the worker's.
             "messages": (),
             "transcript": None,
             "temperature": temperature,
