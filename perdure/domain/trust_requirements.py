@@ -113,6 +113,7 @@ def _definition_needs(fields: Fields, library: Library, *, depth: int) -> Iterat
         path = f"roles[{index}]"
         if stage.get("loop") is not None:
             inner = _nested(stage["loop"], library)
+            # Bounded, since loops may name each other in a circle, which only a start refuses.
             if inner is not None and depth < MAX_NESTING:
                 places = _definition_needs(inner, library, depth=depth + 1)
                 yield from (f"{path}.loop.{place}" for place in places)
@@ -126,6 +127,7 @@ def _brings_all(stage: Fields, library: Library) -> bool:
     if not isinstance(role, str):
         return False
     file = library.roles.get(role)
+    # A parameter may name any role, also one of full access.
     return is_open(role) or (file is not None and file.access == "full")
 
 

@@ -30,6 +30,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
         if given.spec.roles.snapshot is None:
             raise InvalidInput("roles.definition: it was not resolved before the run started")
         fresh = first_state(given.spec, at=workflow.now())
+        # What people told the runs above before this one began holds here too.
         fresh.control = told_above(given.site.said)
         super().__init__(given, kind="roles", spec=given.spec, state=given.state, fresh=fresh)
         self.turns: Turns = resolve(given.spec.agent)
@@ -107,6 +108,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
     def edit(self, message: Amend) -> None:
         """Apply an amendment: the new limit at once, a new goal from the next stage on."""
         super().edit(message)
+        # Made of the specification, which the amendment has just replaced.
         self.condition = self._with_rounds()
         if message.goal is not None:
             self.state.control.goal = message.goal

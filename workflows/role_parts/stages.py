@@ -70,6 +70,7 @@ class Stages:
         said = in_force(state.control.standing, *state.notes, *state.control.guidance)
         state.notes = [text for text in said if text not in waiting]
         state.control.guidance = []
+        # A stage that was blocked and begins anew keeps what its first try spent.
         record = state.turn.record or IterationRecord(
             index=state.iteration, started_at=workflow.now()
         )
@@ -164,6 +165,7 @@ class Stages:
         """Close the stage: take its snapshot, write its record, report its end."""
         line = read.line if read else ""
         state = self.run.state
+        # Of a stage that ran a loop, the files that its child ended with are taken over instead.
         writes = role.loop is None and state.base_tree is not None
         report = await self.snapshots.take() if writes and self._may_write(role) else None
         state.tree = report.tree.hash if report else state.tree

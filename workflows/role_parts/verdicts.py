@@ -79,6 +79,7 @@ class Verdicts:
         # In the reviewer's own conversation, with its frame: the judge below sees no conversation
         # at all.
         self.stages.bind_stage(gate.name)
+        # While this is set, the models of the reviewing stage answer, not those of the last one.
         state.reviewing = True
         called = await self.models.call_model(
             ModelCallSpec(

@@ -193,6 +193,7 @@ def complete(state: RoleState, definition: LoopDefinition, condition: Condition)
     """Count an iteration whose stages are all over, and choose the best so far."""
     state.completed += 1
     counted = budgets.count(state.budget, iterations=1)
+    # There is a result from now on, so that ordinary calls may use the reserve too.
     state.budget = counted.model_copy(update={"complete_output": True})
     made = _last_work(state, reviewer(definition, condition))
     _compare(state, made)

@@ -106,6 +106,7 @@ SERVER_OWNED = ("version", "etag", "source", "path", "created_at", "updated_at",
 def content_version(fields: Fields) -> str:
     """The version of a definition: the hash of its content, whatever its form and order."""
     text = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    # A text may hold half of a character, which plain UTF-8 refuses.
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 

@@ -60,6 +60,7 @@ def at_failure(state: RoleState) -> RoleState:
             "begun": True,
             # The iteration goes on, so its own stages are not past.
             "past": [one for one in state.past if one.iteration != state.iteration],
+            # They were counted when the iteration was closed, and will be once more.
             "past_count": state.past_count - len(state.done),
             "verdicts": [],
             "rejections": 0,

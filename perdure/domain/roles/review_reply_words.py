@@ -279,6 +279,7 @@ def has_unread(text: str) -> bool:
 def _without_comments(text: str) -> str:
     kept: list[str] = []
     rest = text
+    # By hand: for many openings without an end, a pattern would search to the end from each.
     while (start := rest.find("<!--")) >= 0 and (end := rest.find("-->", start)) >= 0:
         kept.append(rest[:start])
         rest = rest[end + 3 :]
