@@ -192,4 +192,5 @@ def build_of(name: str, version: str) -> str:
 
 
 def _when(stamp: Timestamp) -> datetime | None:
+    # A field that is not set would read as the year 1970.
     return stamp.ToDatetime(tzinfo=UTC) if stamp.seconds else None

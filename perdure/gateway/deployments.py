@@ -184,6 +184,8 @@ class Deployments:
         with self.server.translated():
             query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
             async for run in every(self.server, query):
+                # By its execution: one that continued as new meanwhile has another history, which
+                # was not checked.
                 handle = client.get_workflow_handle(run.id, run_id=run.execution)
                 history = await handle.fetch_history()
                 why = await self.why_not(run.id, history.to_json().encode())

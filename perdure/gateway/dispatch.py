@@ -119,6 +119,7 @@ def lies_long(task: PendingWorkflowTaskInfo, now: datetime) -> bool:
 
 def _put_there(task: PendingWorkflowTaskInfo) -> datetime:
     """When this attempt was put into the queue."""
+    # The original time stays that of the first attempt, which a worker may have taken long ago.
     again = task.attempt > 1 and task.HasField("scheduled_time")
     since = task.scheduled_time if again else task.original_scheduled_time
     return since.ToDatetime(tzinfo=UTC)

@@ -170,6 +170,7 @@ class Repairing:
         await self._reset(run, look.execution, last.event)
         try:
             await self._take_up(run, waiting, left_out)
+        # Ctrl-C too: what is not sent by then is lost.
         except BaseException as error:
             await self._send_rest(run, waiting)
             if left_out or waiting:
@@ -317,6 +318,7 @@ class Repairing:
         for _ in range(LOOKS):
             try:
                 look = await self._server.look(run)
+            # A server that is away for a moment says nothing about the run.
             except PerdureError:
                 look = None
             if look is not None and not look.open:

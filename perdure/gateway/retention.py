@@ -140,6 +140,7 @@ class Retaining:
         if described.run_id in seen:
             return None, ()
         seen.add(described.run_id)
+        # By the execution that was described: the newest may be another one by now.
         history = client.get_workflow_handle(
             execution.run, run_id=described.run_id
         ).fetch_history_events()
@@ -286,6 +287,8 @@ class Deleting:
         look = await self._ended(run)
         # The list may not include the newest execution yet, but `look` does.
         for execution in {found.execution for found in (*listed, look) if found is not None}:
+            # The list is seconds behind: another request, or the server itself, may have deleted
+            # it.
             with suppress(NotFound):
                 await self._server.delete(run, execution)
         # Last, since only by the row a repeat finds what is left at the server.

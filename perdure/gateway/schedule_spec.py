@@ -148,4 +148,5 @@ def came_of(name: str, before: ScheduleDescription, after: ScheduleDescription) 
 
 
 def _buffered(described: ScheduleDescription) -> int:
+    # The SDK's own description does not have this figure.
     return described.raw_description.info.buffer_size

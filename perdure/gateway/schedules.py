@@ -201,6 +201,7 @@ class Schedules:
         The server makes the id of a run from the second of its start, so two starts within one
         would share an id, and the run that is open or came last would stand for both.
         """
+        # The end of such an id is that second, as in 2026-01-02T03:04:05Z.
         last = max((run[-20:] for run in recent_runs(before).values()), default="")
         for _ in range(OWN_SECOND_LOOKS):  # bounded, as the server's clock may be ahead of ours
             if f"{self.now():%Y-%m-%dT%H:%M:%SZ}" > last:

@@ -49,6 +49,7 @@ class ServerConnection:
 
     async def client(self) -> Client:
         """The connected client; raises `ServiceUnavailable`."""
+        # One at a time: each of several first requests would open a connection of its own.
         async with self._connecting:
             if self._client is None:
                 self._client = await self._first_client()

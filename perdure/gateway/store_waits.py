@@ -19,6 +19,8 @@ from perdure.domain.foundation.errors import PerdureError, StoreAway
 from perdure.domain.foundation.retry_policies import StoreWait
 
 T = TypeVar("T")
+# The SDK raises a KeyError for an unknown encoding, and a RuntimeError for a value that does not
+# fit the type.
 UNREADABLE = (PerdureError, ValueError, KeyError, RuntimeError)
 
 
