@@ -35,6 +35,8 @@ async def run_api(settings: Settings, on_ready: OnProgress) -> None:
     """
     if settings.log_format == "json":
         log_process(settings)
+    # Before anything is opened, so that a signal ends what has only begun, and its resources are
+    # closed.
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -225,6 +225,7 @@ def document(
     """
 
     def told(words: str) -> str:
+        # Cut first: callers choose how long a text is, and each pattern below reads all of it.
         return hide(over_http(clipped(words, TEXT_CHARACTERS)))
 
     problem = Problem(

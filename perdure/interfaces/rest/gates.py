@@ -47,6 +47,7 @@ async def list_gates(
 def _key(one: OpenGate) -> tuple[str, str, str]:
     """The place of a question in the list, whatever is asked or answered meanwhile."""
     return (
+        # These are compared as texts, and by default a moment without microseconds has none.
         one.gate.opened_at.astimezone(UTC).isoformat(timespec="microseconds"),
         one.run,
         one.gate.id,

@@ -40,6 +40,7 @@ class Cursors:
         if place is None:
             return None
         data = place.encode()
+        # Clients put it into a query, where `=` would have to be escaped.
         return base64.urlsafe_b64encode(self._tag(data) + data).decode().rstrip("=")
 
     def read(self, text: str | None) -> str | None:

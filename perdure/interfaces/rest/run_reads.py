@@ -82,6 +82,7 @@ async def _awaited(request: Request, site: ApiSite, run: str, wait: float) -> Ru
     finally:
         ending.cancel()
         leaving.cancel()
+        # Awaited, so that the place among the streams is free only when nothing works for it.
         await asyncio.gather(ending, leaving, return_exceptions=True)
 
 

@@ -62,6 +62,7 @@ async def serve(
     config = uvicorn.Config(
         Addressed(endings, names=names_of(host, hosts)),
         http=BoundedProtocol,
+        # Otherwise uvicorn sets up handlers of its own, past ours, which remove secrets.
         log_config=None,
         access_log=False,
         server_header=False,
@@ -82,6 +83,7 @@ async def serve(
         endings.begin()
         server.should_exit = True
         stopping.cancel()
+        # Not cancelled: the server itself closes what is open, within its time limit.
         await serving
         if (
             cut_short := server.server_state.tasks
@@ -112,6 +114,8 @@ def _listen(host: str, port: int) -> socket.socket:
             raise OverflowError
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, socket.SOCK_STREAM)
+        # Else a server that is started again waits for minutes until its old connections are
+        # forgotten.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except (OSError, OverflowError) as error:
