@@ -40,6 +40,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 async def _bound(response: httpx2.Response) -> None:
     if isinstance(response.stream, httpx2.AsyncByteStream):
+        # Here nothing of the body has been read yet, whether it is streamed or read as a whole.
         response.stream = _Bounded(response.stream)
 
 

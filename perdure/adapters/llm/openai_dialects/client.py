@@ -251,6 +251,7 @@ class OpenAIModel:
             if one not in self._lacks | self._server.has
             and (one != "json_schema" or request.json_schema is not None)
         ]
+        # The fewest first, so that none is given up without need.
         for size in range(1, len(open_features) + 1):
             for less in combinations(open_features, size):
                 yield self._lacks | frozenset(less)

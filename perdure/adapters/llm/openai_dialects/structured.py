@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+# The API wants a name for each schema; nobody reads it.
 ANSWER = "answer"
 # Keywords whose values are schemas: a list of them, or a mapping by name.
 _MANY = ("anyOf", "prefixItems")
