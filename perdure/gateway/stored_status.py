@@ -30,10 +30,10 @@ from perdure.gateway.execution_info import ExecutionInfo
 
 NO_WORKER = "No worker answers; this is what store and server know."
 NEVER_STARTED = "The server does not know this run: it was never started, or its history is gone."
+# The ending of a run that left no result, under whose id a later start was refused.
 LATER_REFUSED = "refused"
 # How long after its row is written a run that the server does not know may still be started.
 STARTING = timedelta(minutes=1)
-"""The ending of a run that left no result, under whose id a later start was refused."""
 _NOT_OURS = {
     LATER_REFUSED: "The run was ended from outside, and a later start under its id was refused",
     "timed_out": "Temporal ended the run at a time limit that was set with its start",
