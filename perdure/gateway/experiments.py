@@ -23,7 +23,6 @@ from perdure.domain.experiments.plan import (
     ExperimentBudget,
     Plan,
     digest_of,
-    is_trial_run,
     trial_task,
 )
 from perdure.domain.experiments.status import ExperimentStatus
@@ -48,6 +47,7 @@ from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.claim_run_id import checked_id
+from perdure.gateway.experiment_ids import require_free
 from perdure.gateway.experiment_status import (
     ended_outside,
     experiment_status,
@@ -105,12 +105,13 @@ class Experiments:
         Raises:
             InvalidInput: an arm cannot be run here.
             NoReadyWorker: a queue that an arm needs has no worker; nothing was started.
-            NotAllowed: the id belongs to another experiment, or to the runs of a deleted one.
+            NotAllowed: the id belongs to another experiment, to the runs of a deleted one, or to
+                a run.
         """
         checked_id(id)
         digest = sent or digest_of(plan, entries)
         if await self.store.get(id) is None:
-            await self._without_runs(id)
+            await require_free(id, store=self.store, records=self.records, server=self.server)
             await self._ready(plan, entries[0])
             new = StoredExperiment(
                 id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
@@ -245,19 +246,6 @@ class Experiments:
                 f"{id} is {stored.state}.", cure=f"Stop it first: perdure experiment stop {id}"
             )
         await self.store.delete(id)
-
-    async def _without_runs(self, id: str) -> None:
-        """Refuse an id under which a deleted experiment left runs: they would count as new ones."""
-        offset = 0
-        while found := await self.records.find_runs(prefix=f"{id}-", limit=KNOWN, offset=offset):
-            left = next((run.id for run in found if is_trial_run(run.id, id)), None)
-            # Somebody else may have started the same one meanwhile, whose runs these are.
-            if left is not None and await self.store.get(id) is None:
-                raise NotAllowed(
-                    f"Runs of another experiment {id} are still here, such as {left}.",
-                    cure="Choose another id.",
-                )
-            offset += len(found)
 
     async def _ready(self, plan: Plan, first: Entry) -> None:
         """Check that every arm can run: its models are known, and its queues have workers."""

@@ -12,7 +12,8 @@ from waiting import eventually
 
 from perdure.adapters.stores.experiments import SqlExperiments
 from perdure.domain.experiments.store import ExperimentState
-from perdure.domain.foundation.errors import InvalidInput, NotAllowed
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.specs import RUN_SPEC
 from perdure.submission.experiments import more_entries
 
 ONE_ARM: Any = {"single": {"refine.max_iterations": 1}}
@@ -150,3 +151,17 @@ async def test_one_that_was_terminated_can_be_stopped_and_deleted(lab: Lab) -> N
     with pytest.raises(NotAllowed, match="has ended"):
         await lab.experiments.stop(id)
     await lab.experiments.delete(id)
+
+
+async def test_the_id_of_a_run_is_no_id_of_an_experiment(lab: Lab) -> None:
+    """Else the run would be taken for it: nothing would start, and a stop would end the run."""
+    model = await lab.site.script({"replies": [{"text": "Done.", "delay_s": 3}]})
+    task = {"kind": "agent", "goal": "Wait.", "models": {"executor": model}}
+    run = await lab.site.gateway.start(RUN_SPEC.validate_python(task), run_id="exp-run")
+    with pytest.raises(NotAllowed, match="The id exp-run belongs to a run"):
+        await lab.start(run, "a", arms=ONE_ARM)
+    with pytest.raises(NotFound):
+        await lab.experiments.stop(run)
+    assert (await lab.site.gateway.result(run)).outcome == "accepted"
+    with pytest.raises(NotAllowed, match="The id exp-run belongs to a run"):
+        await lab.start(run, "a", arms=ONE_ARM)
