@@ -131,6 +131,12 @@ async def test_schemas_are_strict_where_they_may_be() -> None:
         assert body["text"]["format"]["schema"] == schema
 
 
+def _with(field: dict[str, Any]) -> dict[str, Any]:
+    """A closed object that has this field."""
+    closed = {"type": "object", "additionalProperties": False, "required": ["a"]}
+    return {**closed, "properties": {"a": field}}
+
+
 @pytest.mark.parametrize(
     ("schema", "strict"),
     [
@@ -156,6 +162,12 @@ async def test_schemas_are_strict_where_they_may_be() -> None:
             False,
             id="an optional field",
         ),
+        pytest.param(_with({"type": ["string", "null"]}), True, id="a text or null"),
+        pytest.param(_with({"type": ["object", "null"]}), False, id="an open object or null"),
+        pytest.param(_with({"type": "string", "oneOf": [{"const": "b"}]}), False, id="oneOf"),
+        pytest.param(_with({"type": "string", "not": {"const": "b"}}), False, id="not"),
+        pytest.param({**_with({"type": "string"}), "anyOf": [{}]}, False, id="anyOf at the top"),
+        pytest.param(_with({"anyOf": [{"type": "string"}]}), True, id="anyOf inside"),
     ],
 )
 def test_what_may_be_strict(schema: dict[str, Any], strict: bool) -> None:

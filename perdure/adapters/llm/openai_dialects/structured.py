@@ -10,6 +10,10 @@ ANSWER = "answer"
 # Keywords whose values are schemas: a list of them, or a mapping by name.
 _MANY = ("anyOf", "prefixItems")
 _NAMED = ("properties", "$defs")
+# The API has none of these in a strict schema, and refuses the whole call for one.
+_NEVER_STRICT = frozenset({
+    "allOf", "dependentRequired", "dependentSchemas", "else", "if", "not", "oneOf", "then",
+})  # fmt: skip
 
 
 def takes_strictly(schema: Mapping[str, JsonValue]) -> bool:
@@ -20,7 +24,10 @@ def takes_strictly(schema: Mapping[str, JsonValue]) -> bool:
     """
     for part in _parts(schema):
         fields = part.get("properties")
-        if part.get("type") == "object" or fields is not None:
+        kind = part.get("type")
+        if part.keys() & _NEVER_STRICT:
+            return False
+        if fields is not None or "object" in (kind if isinstance(kind, list) else [kind]):
             named = fields if isinstance(fields, dict) else {}
             required = part.get("required")
             asked = required if isinstance(required, list) else []
@@ -29,7 +36,7 @@ def takes_strictly(schema: Mapping[str, JsonValue]) -> bool:
                 return False
         elif part and not part.keys() & {"type", "enum", "const", "anyOf", "$ref", *_NAMED}:
             return False
-    return schema.get("type") == "object"
+    return schema.get("type") == "object" and "anyOf" not in schema  # allowed inside alone
 
 
 def _parts(schema: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
