@@ -30,8 +30,9 @@ def test_the_command_is_put_on_the_path_before_it_is_used(name: str) -> None:
 
 @pytest.mark.parametrize("tool", ["pip install", "uv tool install"])
 def test_one_line_installs_it_elsewhere(tool: str) -> None:
-    (line,) = re.findall(rf"`({tool} '\.\[(\w+)\]')`", text("README.md"))
-    assert line[1] == "local" and "local" in EXTRAS
+    """With all that the README shows next: the embedded server, the page and the prompt."""
+    (extras,) = re.findall(rf"`{tool} '\.\[([\w,]+)\]'`", text("README.md"))
+    assert set(extras.split(",")) == {"local", "api", "repl"} <= EXTRAS.keys()
 
 
 @pytest.mark.parametrize("target", ["setup", "demo"])
