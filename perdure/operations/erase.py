@@ -12,6 +12,7 @@ is still on the list, so the next collection deletes it.
 
 import json
 import re
+import unicodedata
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -192,19 +193,24 @@ class Eraser:
 
 
 def mentions(text: str, subject: str) -> bool:
-    """Whether a text contains another in any case, as it is or as JSON may have it."""
-    needles = {subject.casefold(), json.dumps(subject)[1:-1].casefold()}
+    """Whether a text contains another in any case and form, as it is or as JSON may have it."""
+    needles = {_folded(subject), _folded(json.dumps(subject)[1:-1])}
     return any(needle in told for told in _readings(text) for needle in needles)
 
 
 def _readings(text: str) -> Iterator[str]:
-    """A text in one case: as it is, and with the signs for which JSON has numbers or backslashes.
+    """A text, folded: as it is, and with the signs for which JSON has numbers or backslashes.
 
     A capital letter has another number, so that of `Ü` would never be found for `ü`.
     """
-    yield text.casefold()
+    yield _folded(text)
     if _ESCAPED.search(text):
         plain = _ESCAPED.sub(lambda found: found[2] or chr(int(found[1], 16)), text)
         # JSON has two numbers for a sign beyond the first 65,536, such as `𠮷` in a name.
         pairs = plain.encode("utf-16", "surrogatepass")
-        yield pairs.decode("utf-16", "replace").casefold()
+        yield _folded(pairs.decode("utf-16", "replace"))
+
+
+def _folded(text: str) -> str:
+    # macOS writes the accents of `José` as signs of their own, others as one sign with the letter.
+    return unicodedata.normalize("NFC", text).casefold()

@@ -135,6 +135,8 @@ def test_a_person_is_found_by_the_numbers_that_json_writes(subject: str, quoted:
         pytest.param("a+b@c.org", r'"{\"to\": \"a\\u002Bb@c.org\"}"', id="a plus"),
         pytest.param('Ann "A" Lee', json.dumps(json.dumps('Ann "A" Lee')), id="quotes"),
         pytest.param("Lee/Roe", r'{"name": "Lee\/Roe"}', id="as PHP writes it"),
+        pytest.param("Jos\u00e9", "a file of Jose\u0301 Diaz", id="as macOS writes it"),
+        pytest.param("Jose\u0301", r'{"name": "JOS\u00C9"}', id="as one sign, by its number"),
     ],
 )
 def test_a_person_is_found_however_json_writes_the_name(subject: str, text: str) -> None:
