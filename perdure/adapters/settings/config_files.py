@@ -2,12 +2,13 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 from types import UnionType
 from typing import Literal, Union, get_args, get_origin
 
 import yaml
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 
 from perdure.adapters.logging.redacting import secrets_of_url
 from perdure.adapters.settings.fields import LIST
@@ -68,7 +69,7 @@ class ConfigFiles:
 
         Raises:
             InvalidInput: there is no such setting, the value does not fit or is a secret, or the
-                file cannot be read.
+                file cannot be read, or not be edited by a program.
             NotAllowed: the file cannot be written.
         """
         key = name.lower().removeprefix("perdure_")
@@ -77,17 +78,21 @@ class ConfigFiles:
             raise InvalidInput(
                 f"There is no setting {name!r}.{hint}", cure="`perdure config` lists them all."
             )
-        path = (self._folder if here else self._home) / FILE
+        # One that is a link, say into a repository of such files, stays one. In a folder it could
+        # lead anywhere.
+        path = self._folder / FILE if here else Path(os.path.realpath(self._home / FILE))
         value = None if text is None else _checked(key, text, folder=path.parent)
         # Before the file changes, since trust holds for exactly what is in it.
         before = self._trusts(path) if here else False
         old = read_text(path, most_bytes=MAX_BYTES) if path.is_file() else ""
         # What cannot be read cannot be edited either; a person is told where it is wrong.
         parse(old, named=f"The file {path}", cure="Correct that place in an editor.")
+        new = edited(old, key, value)
+        _require_meant(old, new, key, value, path=path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The folder's file may be shared, for example in a repository; the home's is private.
-            replace_file(path, edited(old, key, value), mode=0o644 if here else 0o600)
+            replace_file(path, new, mode=0o644 if here else 0o600)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise  # every command tells of a full disk in the same way
@@ -119,6 +124,8 @@ class ConfigFiles:
 def edited(text: str, name: str, value: object) -> str:
     """Set or (for None) remove one field of a file; all other lines and comments stay."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if isinstance(node, yaml.ScalarNode) and yaml.safe_load(text) is None:  # such as `~`
+        text, node = text[: node.start_mark.index] + text[node.end_mark.index :], None
     if node is not None and not isinstance(node, yaml.MappingNode):
         raise InvalidInput("The file holds no fields.", cure="Write lines such as `workers: 2`.")
     if node is not None and node.flow_style:
@@ -138,6 +145,30 @@ def edited(text: str, name: str, value: object) -> str:
     end = _end_mark(text)
     before, after = text[:end], text[end:]
     return before + ("" if not before or before.endswith("\n") else "\n") + line + after
+
+
+def _require_meant(old: str, new: str, name: str, value: object, *, path: Path) -> None:
+    """Refuse a change after which a file means anything but what it meant, and the new value.
+
+    YAML has forms that no editing of lines fits, such as a value that another one repeats.
+    """
+    meant = {key: one for key, one in _fields(old).items() if key != name}
+    if value is not None:
+        meant |= _fields(_dumped(name, value))
+    try:
+        if _fields(new) == meant:
+            return
+    except InvalidInput:
+        pass  # it could not even be read
+    raise InvalidInput(
+        f"The file {path} is written in a way that this command cannot change.",
+        cure=f"Change `{name}` in an editor.",
+    )
+
+
+def _fields(text: str) -> dict[str, JsonValue]:
+    loaded = parse(text, named=FILE)
+    return loaded if isinstance(loaded, dict) else {}
 
 
 def _end_mark(text: str) -> int:

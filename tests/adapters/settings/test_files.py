@@ -295,6 +295,42 @@ def test_a_file_that_cannot_be_read_is_not_edited(
     assert (home / "perdure.yaml").read_bytes() == data
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        pytest.param("model: &m a\nmax_open_runs: 3\npage_url: *m\n", "model", "b", id="an anchor"),
+        pytest.param("max_open_runs: &n 3\nworkers: *n\n", "max_open_runs", None, id="named again"),
+        pytest.param("max_open_runs: &n 3\nworkers: *n\nmodel: a\n", "workers", "4", id="an alias"),
+        pytest.param("? workers\n: 3\n", "workers", "4", id="a key with its mark"),
+    ],
+)
+def test_no_file_becomes_another_than_was_meant(
+    home: Path, here: Path, text: str, name: str, value: str | None
+) -> None:
+    """YAML's rarer forms: the change is made rightly, or not at all."""
+    write(home, text)
+    with pytest.raises(InvalidInput, match=r"cannot change") as refused:
+        ConfigFiles(home, here).put(name, value, here=False)
+    assert refused.value.cure == f"Change `{name}` in an editor."
+    assert (home / "perdure.yaml").read_text() == text
+
+
+@pytest.mark.parametrize("text", ["~\n", "null  # nothing yet\n", "# nothing yet\n"])
+def test_a_file_of_nothing_takes_a_field(home: Path, here: Path, text: str) -> None:
+    write(home, text)
+    ConfigFiles(home, here).put("workers", "4", here=False)
+    assert loaded(home).workers == 4
+
+
+def test_a_file_that_is_a_link_stays_one(home: Path, here: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.yaml"
+    kept.write_text("model: a\n")
+    (home / "perdure.yaml").symlink_to(kept)
+    ConfigFiles(home, here).put("workers", "4", here=False)
+    assert (home / "perdure.yaml").is_symlink()
+    assert kept.read_text() == "model: a\nworkers: 4\n"
+
+
 def test_a_place_that_cannot_be_written_is_named(home: Path, here: Path) -> None:
     (home / "taken").write_text("a file")
     with pytest.raises(NotAllowed, match=r"taken/perdure\.yaml cannot be written"):
