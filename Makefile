@@ -6,8 +6,9 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -P -m pytest
 # Tests wait for servers more than they compute: three at once on two cores, each with whole modules as long as there are any.
 PARALLEL := -n 3 --dist worksteal
-# Of the slow ones whole files, as several start one browser or model for all their tests. The page's tests compute.
-SLOWLY := -n 3 --dist loadgroup --no-loadscope-reorder
+# Of the slow ones whole files, as several start one browser or model for all their tests (loadgroup of pytest-xdist 3.8 does
+# nothing with pytest 9.2). The page's tests compute.
+SLOWLY := -n 3 --dist loadfile --no-loadscope-reorder
 PAGES := -n 2 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, each of which would compile the product anew
 QUICK := not slow and not browser and not model

@@ -24,7 +24,6 @@ SERVERS = frozenset({"server", "s3_server", "postgresql_server"})
 STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
     f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")
 )
-GROUP = "xdist_group"
 SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.
 CLEARED_S = 60  # the most that a test may take to end what it started
@@ -42,9 +41,7 @@ settings.load_profile("unhurried")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before `-m` selects by the marks
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> Generator[None]:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Of the tests that need a server or programs the quick suite runs one for each promise."""
     costly = [item for item in items if _is_costly(item)]
     brief = [item for item in costly if not any(map(item.get_closest_marker, SELDOM))]
@@ -56,9 +53,6 @@ def pytest_collection_modifyitems(
         patient = any(map(item.get_closest_marker, PATIENT))
         if patient and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
-        # Files stay whole, as several start one browser or model, unless a test says otherwise.
-        if config.getoption("dist", "no") == "loadgroup" and not item.get_closest_marker(GROUP):
-            item.add_marker(pytest.mark.xdist_group(item.location[0]))
     yield  # to what shuffles them
     # The longest begin first, else all but one worker would wait for the last of them.
     items.sort(key=_limit_s, reverse=True)

@@ -213,14 +213,8 @@ def test_what_is_taken_away_is_there(guard: Removed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "guard",
-    [
-        # Each takes minutes, and needs nothing of its neighbours.
-        pytest.param(guard, id=name, marks=pytest.mark.xdist_group(name))
-        for name, guard in GUARDS.items()
-    ],
-)
+@pytest.mark.timeout(1_800)  # so that these minutes are not the last
+@pytest.mark.parametrize("guard", GUARDS.values(), ids=list(GUARDS))
 def test_a_removed_guard_is_missed(guard: Removed, tmp_path: Path) -> None:
     _changed(tmp_path, guard.changes)
     played = _run(tmp_path, guard.caught_by)
