@@ -5,7 +5,7 @@ answers. A rejected update leaves no trace in the history. A signal that is unre
 allowed is noted in the status and never fails the run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -93,14 +93,7 @@ class Control:
         why = (
             flooded(verb, handled=self.run.handled)
             or self._refusal(message)
-            or self._raises_nothing(message)
-            or self._exceeds_share(message)
-            or self._comes_too_late(message)
-            or self._is_unheard(message)
-            or belonging_refusal(message)
-            or self._is_unclear(message)
-            or self._is_undecided(message)
-            or wordless_refusal(message)
+            or next((told for rule, _ in self._later_rules() if (told := rule(message))), None)
         )
         if why is not None:
             raise _refused(verb, why)
@@ -171,7 +164,18 @@ class Control:
         why = self._refusal(message)
         # A signal stays in the history: a run that took one like it before goes on as it did. A
         # patch is asked about last, as its first answer holds for the whole execution.
-        for rule, patch in (
+        for rule, patch in self._later_rules():
+            if why is None and (told := rule(message)):
+                why = told if workflow.patched(patch) else None
+        if why is not None:
+            self.note_refused(verb, why)
+            return
+        self._apply_verb(message, request_id=None)
+        self.run.panel_is_stale = True
+
+    def _later_rules(self) -> tuple[tuple[Callable[[AnyMessage], str | None], str], ...]:
+        """What refuses a message by rules that came later, each with the patch of its signals."""
+        return (
             (self._raises_nothing, RAISE_NEEDS_ROOM),
             (self._exceeds_share, SHARES_STAY),
             (self._comes_too_late, NO_TIME_AFTER_THE_END),
@@ -180,14 +184,7 @@ class Control:
             (self._is_unclear, SCORES_STAND_ALONE),
             (self._is_undecided, CHOICES_DECIDE),
             (wordless_refusal, BLANKS_SAY_NOTHING),
-        ):
-            if why is None and (told := rule(message)):
-                why = told if workflow.patched(patch) else None
-        if why is not None:
-            self.note_refused(verb, why)
-            return
-        self._apply_verb(message, request_id=None)
-        self.run.panel_is_stale = True
+        )
 
     def _refusal(self, message: AnyMessage) -> str | None:
         run = self.run
