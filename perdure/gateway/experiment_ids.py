@@ -7,7 +7,7 @@ from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW
 from perdure.domain.ports import RecordStore
 from perdure.gateway.temporal_gateway import TemporalGateway
 
-KNOWN = 1_000
+PAGE = 1_000
 
 
 async def require_free(
@@ -26,7 +26,7 @@ async def require_free(
     if other or await records.run(id) is not None:
         raise NotAllowed(f"The id {id} belongs to a run.", cure="Choose another id.")
     offset = 0
-    while found := await records.find_runs(prefix=f"{id}-", limit=KNOWN, offset=offset):
+    while found := await records.find_runs(prefix=f"{id}-", limit=PAGE, offset=offset):
         left = next((run.id for run in found if is_trial_run(run.id, id)), None)
         # Somebody else may have started the same one meanwhile, whose runs these are.
         if left is not None and await store.get(id) is None:

@@ -135,7 +135,7 @@ async def test_runs_of_every_kind_end_as_undisturbed(fragile: Fragile, holding: 
         for seconds in (30, 180, 600)
     ],
 )
-async def test_so_do_runs_of_all_stores_at_once(
+async def test_runs_on_all_stores_at_once_end_as_undisturbed(
     server: WorkflowEnvironment, tmp_path: Path, holding: Holding, seconds: int
 ) -> None:
     """The stores are away beside each other, since nearly all of this is waiting."""
