@@ -5,7 +5,7 @@ patterns are replaced here; those that cannot be replaced are refused.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -23,6 +23,9 @@ from perdure.extending.check_decorator import CheckFailed
 SHOWN_ERRORS = 3
 SHOWN_CHARACTERS = 200
 UNSUPPORTED = ("unevaluatedProperties", "$dynamicRef", "$recursiveRef")
+# Under these stand names of the user's choice, each with a schema; and values that are data.
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_DATA = ("const", "enum", "default", "examples")
 
 Schema = Mapping[str, JsonValue]
 Subschema = Schema | bool
@@ -76,9 +79,24 @@ def _surplus(instance: Mapping[str, object], schema: Schema) -> list[str]:
     ]
 
 
+def _unsupported(
+    validator: Validator, value: JsonValue, instance: object, schema: Schema
+) -> Iterator[ValidationError]:
+    # Reached only where a $ref points into data, which is not looked through beforehand.
+    raise _refusal(sorted(set(UNSUPPORTED) & schema.keys()))
+
+
+def _refusal(keywords: Sequence[str]) -> CheckFailed:
+    return CheckFailed(
+        f"the JSON schema uses {', '.join(keywords)}, which checks do not support.",
+        cure="Use properties, patternProperties and additionalProperties.",
+    )
+
+
 _SafeValidator = extend(
     Draft202012Validator,
     {
+        **dict.fromkeys(UNSUPPORTED, _unsupported),
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
@@ -107,19 +125,17 @@ def _check_keywords(schema: object) -> None:
             _check_keywords(item)
     if not isinstance(schema, dict):
         return
-    refused = sorted(set(UNSUPPORTED) & schema.keys())
-    if refused:
-        raise CheckFailed(
-            f"the JSON schema uses {', '.join(refused)}, which checks do not support.",
-            cure="Use properties, patternProperties and additionalProperties.",
-        )
+    if refused := sorted(set(UNSUPPORTED) & schema.keys()):
+        raise _refusal(refused)
     if isinstance(schema.get("pattern"), str):
         compile_pattern(schema["pattern"])
     if isinstance(schema.get("patternProperties"), dict):
         for pattern in schema["patternProperties"]:
             compile_pattern(pattern)
-    for value in schema.values():
-        _check_keywords(value)
+    for keyword, value in schema.items():
+        named = keyword in _NAMED and isinstance(value, dict)
+        if keyword not in _DATA:
+            _check_keywords([*value.values()] if named else value)
 
 
 def prepare_schema(schema: Mapping[str, JsonValue]) -> Validator:

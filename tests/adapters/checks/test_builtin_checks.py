@@ -175,6 +175,18 @@ def test_lengths(text: str, unit: str, found: int) -> None:
         pytest.param(
             {"$defs": {"a": {"pattern": "^a"}}, "$ref": "#/$defs/a"}, '"b"', 0.0, id="reference"
         ),
+        pytest.param(
+            {"properties": {"pattern": False, "unevaluatedProperties": {"const": 1}}},
+            '{"unevaluatedProperties": 1}',
+            1.0,
+            id="properties named like keywords",
+        ),
+        pytest.param(
+            {"enum": [{"pattern": "(?=a)", "$dynamicRef": 1}]},
+            '{"pattern": "(?=a)", "$dynamicRef": 1}',
+            1.0,
+            id="values with fields named like keywords",
+        ),
     ],
 )
 def test_schema_keywords_that_hold_patterns(
@@ -191,6 +203,19 @@ def test_schema_keywords_that_hold_patterns(
         pytest.param(schema(pattern="(?=a)"), "RE2 syntax", id="pattern in a schema"),
         pytest.param(schema(type="nonsense"), "not valid", id="broken schema"),
         pytest.param(schema(unevaluatedProperties=False), "do not support", id="unevaluated"),
+        pytest.param(
+            schema(properties={"a": {"unevaluatedProperties": 1}}), "do not support", id="below"
+        ),
+        pytest.param(
+            schema(examples=[{"unevaluatedProperties": False}], **{"$ref": "#/examples/0"}),
+            "do not support",
+            id="unevaluated in data",
+        ),
+        pytest.param(
+            schema(default={"pattern": "(?=a)"}, **{"$ref": "#/default"}),
+            "RE2 syntax",
+            id="pattern in data",
+        ),
         pytest.param(schema(**{"$ref": "http://localhost/x"}), "$ref", id="remote reference"),
         pytest.param(schema(**{"$ref": "#"}), "without end", id="circle"),
     ],
