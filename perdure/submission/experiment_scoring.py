@@ -101,7 +101,8 @@ def budget_of(given: JsonValue, *, path: str) -> ExperimentBudget:
     Raises:
         InvalidInput: it is neither that nor `cost_usd` and `tokens`.
     """
-    fields = {"cost_usd": given} if isinstance(given, int | float) else given or {}
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    fields = {"cost_usd": given} if number else {} if given is None else given
     try:
         return ExperimentBudget.model_validate(fields)
     except ValidationError as error:

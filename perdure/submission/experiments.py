@@ -49,7 +49,7 @@ class ExperimentFile(FrozenModel):
     repeats: int = 1
     parallel: int = 4
     score: str | dict[str, JsonValue] = "rubric"
-    budget: float | dict[str, JsonValue] | None = None
+    budget: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,6 +130,8 @@ def test_a_dotted_field_and_a_block_say_the_same() -> None:
         ({"repeats": 0}, "repeats"),
         ({"parallel": 1_000}, "parallel"),
         ({"budget": -1}, "budget"),
+        ({"budget": True}, "budget: found true"),
+        ({"budget": "5"}, 'budget: found "5"'),
         ({"budget": {"usd": 1}}, "usd"),
         ({"score": "luck"}, 'score: found "luck"'),
         ({"score": "labels"}, "inputs.1.expected"),
