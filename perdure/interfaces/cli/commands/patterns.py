@@ -11,7 +11,7 @@ from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.memory.entries import PatternState
 from perdure.interfaces import patterns as deciding
 from perdure.interfaces.cli.commands.parameters import Given
-from perdure.interfaces.cli.views.layout import GOOD, line
+from perdure.interfaces.cli.views.layout import GOOD, line, stack
 from perdure.interfaces.cli.views.memory import mined_view, patterns_view, schedule_view
 from perdure.interfaces.skill_files import read_skill
 from perdure.interfaces.unreadable_memory import unreadable_note
@@ -99,14 +99,17 @@ async def schedule(
             session.output.note("Nothing was scheduled.")
         if interval is not None:
             await mining.every(interval)
-        if now:
-            report = await services.gateway.mine()
-            session.output.show(mined_view(report), {"type": "mined", **report.model_dump()})
-        if every is not None or off or not now:
-            stands = await mining.state()
-            facts = None if stands is None else stands.model_dump(mode="json")
-            data = {"type": "schedule", "schedule": facts}
-            session.output.show(schedule_view(stands, clock), data)
+        report = await services.gateway.mine() if now else None
+        looked = None if report is None else mined_view(report)
+        mined = {} if report is None else {"type": "mined", **report.model_dump()}
+        if looked is not None and every is None and not off:
+            session.output.show(looked, mined)
+            return
+        stands = await mining.state()
+        facts = None if stands is None else stands.model_dump(mode="json")
+        # One document for one command, as programs read it.
+        data = {"type": "schedule", "schedule": facts, **({"mined": mined} if mined else {})}
+        session.output.show(stack(looked, schedule_view(stands, clock)), data)
 
 
 def interval_of(text: str, option: str = "--every") -> timedelta:

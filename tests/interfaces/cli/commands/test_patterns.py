@@ -129,6 +129,15 @@ def test_one_look_at_once_says_what_it_gave(perdure: Installation) -> None:
     assert told(perdure, "schedule", "--now")["proposed"] == 1
 
 
+def test_a_schedule_and_a_look_at_once_are_one_document(perdure: Installation) -> None:
+    assert perdure.run("patterns", "schedule", "--every", "24h", "--now") == 0
+    assert "looked at 4 events" in perdure.out
+    assert "looked for every 1 d" in perdure.out
+    both = told(perdure, "schedule", "--every", "24h", "--now")
+    assert both["type"] == "schedule"
+    assert both["mined"]["proposed"] == 1  # type: ignore[index,call-overload]
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("24h", 86_400), ("30m", 1_800), (" 7 D ", 604_800), ("90s", 90)]
 )
