@@ -97,10 +97,11 @@ soak: .venv/.model  ## ten minutes of 200 runs on two hosts while everything fai
 	@PYTHONPATH=tests/support $(BIN)/python -P -m tests.soak $(ARGS)
 
 test-api: .venv/.installed  ## every operation of the REST API with requests that nobody would write by hand
-	@PERDURE_TEST_API=full $(PYTEST) -m slow tests/interfaces/rest/test_every_request.py $(ARGS)
+	@TEST_API=full $(PYTEST) -m slow tests/interfaces/rest/test_every_request.py $(ARGS)
 
-# What test-api runs is among the slow tests, beside others.
-test-all: export PERDURE_TEST_API := full
+# What test-api runs is among the slow tests, beside others. No name of a setting of Perdure's, as
+# the tests of installations look at all of these.
+test-all: export TEST_API := full
 test-all: test test-long test-slow  ## everything
 
 record: .venv/.installed  ## record the histories that later versions must replay

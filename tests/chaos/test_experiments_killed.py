@@ -112,8 +112,8 @@ THINGS = ("stone", "river", "cup", "lamp", "road")
 @pytest.mark.timeout(20_000)
 @pytest.mark.skipif(not embedded_available().ok, reason="the model's wheels are not installed")
 async def test_kills_change_nothing_with_the_embedded_model(tmp_path: Path) -> None:
-    """Killed twice, and left alone; `PERDURE_TEST_INPUTS=200` makes it long."""
-    inputs = int(os.environ.get("PERDURE_TEST_INPUTS", "4"))
+    """Killed twice, and left alone; `TEST_INPUTS=200` makes it long."""
+    inputs = int(os.environ.get("TEST_INPUTS", "4"))
     listed: list[JsonValue] = [
         {"about": f"{THINGS[number % len(THINGS)]} number {number}"} for number in range(inputs)
     ]

@@ -72,9 +72,10 @@ async def test_what_another_user_started_is_named_at_once(
             watcher=stays if which == "watcher" else None,
             parts=(PartState(name="worker", status="running", process=worker),),
         )
-        monkeypatch.setattr(os, "kill", refuses)
-        monkeypatch.setattr(os, "killpg", refuses)
-        async with asyncio.timeout(10):
-            with pytest.raises(RuntimeUnavailable, match=f"process {stays.pid} of the user .*kill"):
-                await EmbeddedRuntime(settings_of(shutdown_grace_s=60)).down()
-        monkeypatch.undo()
+        with monkeypatch.context() as system:
+            system.setattr(os, "kill", refuses)
+            system.setattr(os, "killpg", refuses)
+            async with asyncio.timeout(10):
+                told = f"process {stays.pid} of the user .*kill"
+                with pytest.raises(RuntimeUnavailable, match=told):
+                    await EmbeddedRuntime(settings_of(shutdown_grace_s=60)).down()

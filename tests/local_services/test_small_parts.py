@@ -234,9 +234,9 @@ def test_another_version_or_environment_of_python_is_another_worker(
     files = HomeFiles(home)
     files.make()
     before = digests(files, settings_of())
-    monkeypatch.setattr(apply_settings, "VERSION", "99.0.0")
-    assert changed(before, digests(files, settings_of())) == ("the version of Perdure",)
-    monkeypatch.undo()
+    with monkeypatch.context() as version:
+        version.setattr(apply_settings, "VERSION", "99.0.0")
+        assert changed(before, digests(files, settings_of())) == ("the version of Perdure",)
     monkeypatch.setattr(sys, "prefix", "/another/venv")
     assert changed(before, digests(files, settings_of())) == ("the Python environment",)
 

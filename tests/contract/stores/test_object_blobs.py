@@ -177,10 +177,10 @@ async def test_a_writer_that_was_stopped_for_long_writes_anew(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its object may have been swept meanwhile, so that its row would lead nowhere."""
-    monkeypatch.setattr(object_blobs, "LONGEST_WRITE", timedelta(0))
-    with pytest.raises(StoreAway, match="took longer"):
-        await stores.blobs.put(CONTENT)
-    monkeypatch.undo()
+    with monkeypatch.context() as short:
+        short.setattr(object_blobs, "LONGEST_WRITE", timedelta(0))
+        with pytest.raises(StoreAway, match="took longer"):
+            await stores.blobs.put(CONTENT)
 
 
 async def test_an_installation_waits_until_it_is_told_where_its_blobs_are(

@@ -53,6 +53,6 @@ async def rest(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Res
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 async def test_no_request_breaks_the_door(rest: Rest, tmp_path: Path) -> None:
-    options = FULL if os.environ.get("PERDURE_TEST_API") == "full" else QUICK
+    options = FULL if os.environ.get("TEST_API") == "full" else QUICK
     code, output = await probed(rest, tmp_path, *options)
     assert code == 0, output[-8_000:]
