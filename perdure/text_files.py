@@ -42,6 +42,8 @@ def read_text(path: Path, *, most_bytes: int = MIB, too_large: str = "Shorten it
         raise InvalidInput(
             f"The file {path} cannot be read: {error.strerror or error}.", cure="Make it readable."
         ) from error
+    except ValueError as error:  # a NUL or half a character in the path
+        raise InvalidInput(f"{str(path)!r} is no path: {error}.", cure="Check the path.") from None
     if len(data) > most_bytes:
         raise InvalidInput(f"The file {path} is larger than {most_bytes:,} bytes.", cure=too_large)
     try:

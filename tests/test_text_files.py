@@ -33,6 +33,12 @@ def test_what_is_no_short_text_is_refused(tmp_path: Path, data: bytes, words: st
     assert str(file) in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["a\0.csv", "\ud800.csv"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput, match="is no path"):
+        read_text(tmp_path / name)
+
+
 def test_a_pipe_can_be_read_again(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe")
     with written(pipe, "goal: x\n"):
