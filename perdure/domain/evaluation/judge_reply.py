@@ -35,6 +35,11 @@ def _listed(value: object) -> object:
     return () if value is None else value
 
 
+def _ids(value: object) -> object:
+    # Without the brackets of a list it is still plain which findings are meant.
+    return value.replace(",", " ").split() if isinstance(value, str) else _listed(value)
+
+
 class _Given(BaseModel):
     # Extra remarks do no harm; `surplus` reports everything else.
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -72,7 +77,7 @@ class GivenReply(_Given):
 
     dimensions: tuple[GivenScore, ...]
     findings: Annotated[tuple[GivenFinding, ...], BeforeValidator(_listed)] = ()
-    resolved: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    resolved: Annotated[tuple[str, ...], BeforeValidator(_ids)] = ()
 
     def placed(self, asked: Sequence[str]) -> tuple[GivenFinding, ...]:
         """All findings, each with the dimension that it stands beside or can only be about."""

@@ -122,6 +122,11 @@ none
 """
 
 
+def test_resolved_findings_as_one_text() -> None:
+    found = judged(reply(TONE, STYLE, resolved="f1, F9"))
+    assert found.resolved == ("F1",)
+
+
 def test_labelled_text_in_upper_case() -> None:
     found = judged(UPPER)
     assert [(item.score, item.gap) for item in found.scores] == [
