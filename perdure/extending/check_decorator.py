@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from perdure.domain.evaluation.checks import PLUGIN_NAME
+from perdure.domain.evaluation.checks import is_plugin_name
 from perdure.domain.evaluation.evaluators import may_be_plugin
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import problems_of
@@ -171,7 +171,7 @@ def custom_check(function: Callable[..., object], *, name: str) -> CustomCheck:
 
 def named_check(function: Callable[..., object], *, name: str) -> CustomCheck:
     """The check of a function, plain or asynchronous; raises `InvalidInput` as `check` does."""
-    if not re.match(PLUGIN_NAME, name):
+    if not is_plugin_name(name):
         raise InvalidInput(
             f"The check name {name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as acme.spelling.",

@@ -5,14 +5,13 @@ A task names them under `hooks`. Parameters after the first are read by their an
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import overload
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from perdure.domain.evaluation.checks import PLUGIN_NAME
+from perdure.domain.evaluation.checks import is_plugin_name
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import problems_of
 from perdure.domain.run.hooks import EndFacts, HookKind, IterationFacts
@@ -110,7 +109,7 @@ def _decorator(kind: HookKind, given: object, name: str | None) -> Hook | Decora
 
 def hook_of(kind: HookKind, function: Callable[..., object], *, name: str) -> Hook:
     """A hook made of a plain function; raises `InvalidInput` as `adapt` does."""
-    if not re.match(PLUGIN_NAME, name):
+    if not is_plugin_name(name):
         raise InvalidInput(
             f"The hook name {name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as acme.widen.",

@@ -180,8 +180,8 @@ def tool(
 
 def _name_of(plain: Callable[..., object], name: str | None) -> str:
     """The tool's name; raises `InvalidInput` if it is malformed, or nothing could read results."""
-    full_name = name or plain.__name__
-    if not _NAME.fullmatch(full_name):
+    full_name: object = name or plain.__name__
+    if not isinstance(full_name, str) or not _NAME.fullmatch(full_name):
         raise InvalidInput(
             f"The tool name {full_name!r} is malformed.",
             cure="Use lower-case words joined by dots, such as texts.count.",

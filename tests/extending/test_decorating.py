@@ -148,6 +148,13 @@ def test_wrong_facts_of_a_tool_are_told_in_words(fields: dict[str, Any], said: s
     assert said in caught.value.message
 
 
+@pytest.mark.parametrize("name", [5, "Acme", "acme.\n", "acme.short\n"])
+def test_what_is_no_name_is_refused(name: Any) -> None:
+    for decorate, function in ((tool, price), (check, short), (adapt, widen), (on_end, seen)):
+        with pytest.raises(InvalidInput, match="is malformed"):
+            decorate(name=name)(function)
+
+
 def test_what_no_model_can_be_told_is_refused() -> None:
     async def drip() -> AsyncIterator[int]:
         yield 1

@@ -5,6 +5,7 @@ compiled by the adapter when a run is created.
 """
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -73,6 +74,12 @@ MAX_CODE_CHARACTERS = 10_000
 MAX_PATTERN_CHARACTERS = 2_000
 
 LengthUnit = Literal["chars", "words", "lines", "sentences"]
+
+
+def is_plugin_name(name: object) -> bool:
+    """Whether plugins may use that name: lower-case words joined by dots."""
+    # `match` would take a name with a line break at its end.
+    return isinstance(name, str) and re.fullmatch(PLUGIN_NAME, name) is not None
 
 
 class ContainsCheck(FrozenModel):

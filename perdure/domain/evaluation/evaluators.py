@@ -1,12 +1,10 @@
 """Who or what evaluates a dimension: a judge, a check, a program, or a person."""
 
-import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from perdure.domain.evaluation.checks import (
-    PLUGIN_NAME,
     PURE_KINDS,
     ContainsCheck,
     EqualsCheck,
@@ -15,6 +13,7 @@ from perdure.domain.evaluation.checks import (
     PluginCheck,
     PythonCheck,
     RegexCheck,
+    is_plugin_name,
 )
 from perdure.domain.evaluation.program_checks import (
     VERIFIED_KINDS,
@@ -92,7 +91,7 @@ def _known_kind(value: object) -> object:
 
 def may_be_plugin(kind: object) -> bool:
     """Whether a name may be that of a plugin: not when it looks like a misspelt check of ours."""
-    if not isinstance(kind, str) or not re.match(PLUGIN_NAME, kind):
+    if not is_plugin_name(kind):
         return False
     return "." in kind or nearest_name(kind, (*CHECK_KINDS, "judge", "human")) is None
 
