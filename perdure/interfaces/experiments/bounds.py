@@ -19,7 +19,6 @@ from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import Usage
 from perdure.domain.refine.spec import RefineSpec
-from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.spec import ModelsSpec
 from perdure.domain.specs import RUN_SPEC, Spec
 from perdure.interfaces.plan import chains_of
@@ -125,10 +124,10 @@ async def _bounded(arm: Arm, entries: Sequence[Entry], prices: "_Prices", check:
 
 async def _spec(arm: Arm, entry: Entry, check: Check) -> Spec:
     spec = RUN_SPEC.validate_python(trial_task(arm, entry, label="experiment"))
-    if not isinstance(spec, RolesSpec):
-        return spec
     try:
-        return await check(spec)  # until then it only names its loop, whose stages have models
+        # What a run refuses would be refused at each trial, after other arms were paid for. And
+        # until then a run of roles only names its loop, whose stages have models.
+        return await check(spec)
     except InvalidInput as error:
         # Named by its arm, as the task is shared and each arm changes it.
         raise InvalidInput(f"arms.{arm.name}: {error.message}", cure=error.cure) from None

@@ -156,7 +156,7 @@ async def plan_experiment(site: Site, caller: Operator, experiment: Fields) -> P
     """What the same fields would run and could cost; nothing is kept or started."""
     _id_in(experiment)
     submitted = await _submitted(site, caller, experiment)
-    plan = await _bounded(site, submitted, submitted.plan)
+    plan = await _bounded(site, submitted, await stored_plan(submitted, site.services.blobs))
     return planned(plan, submitted.entries, notes=submitted.notes)
 
 

@@ -30,6 +30,9 @@ TASK: dict[str, JsonValue] = {
 }
 
 
+REFUSED = "Refused."
+
+
 class Models:
     async def card(self, model: str) -> ModelProfile:
         price = Price(input_per_million=Decimal(0), output_per_million=Decimal(PER_MILLION[model]))
@@ -53,7 +56,10 @@ STAGES: dict[str, dict[str, JsonValue]] = {
 
 
 async def with_stages(spec: Spec) -> Spec:
-    assert isinstance(spec, RolesSpec)
+    if spec.goal == REFUSED:
+        raise InvalidInput("The run cannot start.")
+    if not isinstance(spec, RolesSpec):
+        return spec
     if spec.roles.definition not in STAGES:
         raise InvalidInput("There is no such loop.")
     snapshot = LoopSnapshot.model_validate(STAGES[spec.roles.definition])
@@ -129,6 +135,11 @@ async def test_a_loop_that_cannot_run_is_refused_with_its_arm() -> None:
         await plan_of({}, task=staged("other"))
 
 
+async def test_an_arm_whose_runs_would_be_refused_is_refused_before_any_is_paid_for() -> None:
+    with pytest.raises(InvalidInput, match=r"arms\.a: The run cannot start"):
+        await plan_of({}, {"goal": REFUSED})
+
+
 async def test_a_budget_below_a_run_with_its_judge_is_refused() -> None:
     with pytest.raises(InvalidInput, match="one run of a with its judge may spend"):
         await plan_of({}, budget={"cost_usd": 0.1})
@@ -200,6 +211,8 @@ async def test_a_score_by_a_check_that_nobody_has_is_refused(where: str) -> None
     )
 
     async def check(spec: Spec) -> Spec:
+        if spec.kind == "agent":  # a trial, whose model is none of what is looked at here
+            return spec
         return await resolver.resolve(spec, Served(plugins=brought))
 
     bounding = bounded(made.plan, made.entries, Models(), check=check, default_model="small")

@@ -262,7 +262,9 @@ async def _show_plan(session: Session, file: str) -> int:
     async with session.connected() as services:
         submitted = await _submitted(session, services, file)
         _tell(session, submitted)
-        plan = await _bounded(session, services, submitted, submitted.plan)
+        # Stored as for a start: what is checked names these files by their addresses.
+        kept = await stored_plan(submitted, services.blobs)
+        plan = await _bounded(session, services, submitted, kept)
     data = {
         "type": "experiment_plan",
         "inputs": len(submitted.entries),
