@@ -150,7 +150,8 @@ def test_wrong_facts_of_a_tool_are_told_in_words(fields: dict[str, Any], said: s
 
 @pytest.mark.parametrize("name", [5, "Acme", "acme.\n", "acme.short\n"])
 def test_what_is_no_name_is_refused(name: Any) -> None:
-    for decorate, function in ((tool, price), (check, short), (adapt, widen), (on_end, seen)):
+    decorated: list[Any] = [(tool, price), (check, short), (adapt, widen), (on_end, seen)]
+    for decorate, function in decorated:
         with pytest.raises(InvalidInput, match="is malformed"):
             decorate(name=name)(function)
 
