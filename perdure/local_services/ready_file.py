@@ -49,8 +49,16 @@ def say_what_is_polled(client: Client, queues: Sequence[str], *, default_model: 
 
 
 def is_announced(path: Path, pid: int) -> bool:
-    """Whether the process with this id has announced itself."""
+    """Whether the process with this id has announced itself, or one of its group.
+
+    Services lead a group of their own, and a command of somebody's own may start the worker as its
+    child.
+    """
     try:
-        return path.read_text(encoding="utf-8").strip() == str(pid)
-    except FileNotFoundError:
+        announced = int(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # the latter while it is written
+        return False
+    try:
+        return announced == pid or os.getpgid(announced) == pid
+    except ProcessLookupError:
         return False
