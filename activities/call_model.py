@@ -7,7 +7,7 @@ from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.journaled_model import Answered, JournaledModel, NotSent
-from perdure.activities.support.model_attempts import call_context, estimates, offers_of
+from perdure.activities.support.prepared_attempt import call_context, estimates, offers_of
 from perdure.activities.support.prompt_builder import PromptBuilder
 from perdure.activities.support.run_storage import Frames, RecordKeeper
 from perdure.domain.foundation.errors import PerdureError

@@ -13,7 +13,7 @@ from temporalio import activity
 from perdure.activities.support.aside import Aside
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Interrupted, Stopwatch, within
-from perdure.activities.support.model_attempts import call_context
+from perdure.activities.support.prepared_attempt import call_context
 from perdure.activities.support.run_storage import Frames
 from perdure.activities.support.structured_calls import StructuredCalls
 from perdure.domain.budget.journal import Journal

@@ -8,7 +8,7 @@ from temporalio import activity
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.heartbeat import Finished, Stopwatch, within
 from perdure.activities.support.structured_calls import StructuredCalls
-from perdure.domain.delegation.repeat_detection import listed_for
+from perdure.domain.delegation.repeated_work import listed_for
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.generated_tools.code import Checked
 from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft

@@ -9,7 +9,7 @@ from temporalio import activity
 
 from perdure.activities.support.error_mapping import translated
 from perdure.activities.support.run_storage import Frames
-from perdure.domain.budget.envelope import STAND_IN_CURE, priceless_stand_in
+from perdure.domain.budget.accounting import STAND_IN_CURE, priceless_stand_in
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import AlreadyBegun, InvalidInput, NotFound, Unreadable
 from perdure.domain.foundation.tokens import estimate

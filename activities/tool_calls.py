@@ -17,7 +17,7 @@ from perdure.activities.support.heartbeat import (
     within,
 )
 from perdure.activities.support.run_storage import Frames
-from perdure.domain.evaluation.termination import leading_number
+from perdure.domain.evaluation.check_termination import leading_number
 from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,

@@ -25,7 +25,7 @@ from perdure.adapters.temporal.data_converter import data_converter
 from perdure.domain.run.spec import Timing
 from perdure.gateway.gateway import Gateway
 from perdure.gateway.types import InstallationInfo
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.local_services.service_commands import DYNAMIC_CONFIG, SQLITE_PRAGMAS, temporal_binary
 
 ROOT = Path(__file__).resolve().parents[1]

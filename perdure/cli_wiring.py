@@ -39,7 +39,7 @@ from perdure.interfaces.services import (
     RuntimeView,
     Services,
 )
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.logs import read_logs
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class _Installation:
 
     async def replay(self, histories: dict[str, bytes]) -> AsyncIterator[Replayed]:
         # Imported here: a replay loads the workflows.
-        from perdure.adapters.temporal.payload_codec import payload_codec
+        from perdure.adapters.temporal.custom_codec import payload_codec
         from perdure.composition.parts import open_parts
         from perdure.operations import replay as operations_replay
 

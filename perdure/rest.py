@@ -20,7 +20,7 @@ from perdure.interfaces.rest.server import require_token_beyond_loopback, serve
 from perdure.interfaces.rest.settings import ApiRules, ApiSite
 from perdure.interfaces.services import OnProgress
 from perdure.interfaces.web.app import ApiAndPages, build_pages
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.submission.types import Surroundings
 
 DEFAULTS_FILE = "perdure.yaml"

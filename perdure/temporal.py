@@ -35,9 +35,9 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.waiting_stores import once_there
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
+from perdure.adapters.temporal.custom_codec import payload_codec
 from perdure.adapters.temporal.encryption_keys import encryption_keys
 from perdure.adapters.temporal.joined_converter import joined, of_loops, reads_by_default_rules
-from perdure.adapters.temporal.payload_codec import payload_codec
 from perdure.composition.client_services import loops_of
 from perdure.composition.parts import Brought, Parts, open_parts
 from perdure.composition.task_steps import TaskSteps
@@ -69,7 +69,7 @@ from perdure.fleet.fleet import Fleet
 from perdure.fleet.serving_task import over, require_serving, while_both_run
 from perdure.fleet.worker_deployment import own_build
 from perdure.local_services.ready_file import say_what_is_polled
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.workflows.passed_on_headers import PassedOnHeaders
 from perdure.workflows.registry import TASK_STARTS
 

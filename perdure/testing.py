@@ -27,7 +27,7 @@ from perdure.domain.ports import ModelClient
 from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
 from perdure.temporal import PerdurePlugin
 

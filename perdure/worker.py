@@ -31,7 +31,7 @@ from perdure.fleet.worker_ends import end_in_any_case, no_longer_served, nobody_
 from perdure.gateway.types import NAMED_OUTAGE_S
 from perdure.local_services.processes import share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 
 REGISTRY_POLL_S = 1.0
 ENDING_S = 10.0

@@ -9,7 +9,7 @@ from temporalio import workflow
 from perdure.domain.agent.result import agent_budget, agent_result
 from perdure.domain.agent.spec import AgentSpec, asks_for_loops
 from perdure.domain.agent.state import AgentInput, AgentState, slim_agent
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.run.amend_spec import GOAL_CHANGED
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.result import RunResult

@@ -7,7 +7,7 @@ if it may find more; if that fails, nothing is lost.
 from temporalio import workflow
 
 from perdure.activities.memory import KeepLearnings, Review
-from perdure.domain.budget.envelope import Budget, LimitReached
+from perdure.domain.budget.accounting import Budget, LimitReached
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.memory.learn_messages import (
     ExtractReport,
@@ -26,8 +26,8 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
-from perdure.workflows.engine.model_attempts import Called, why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import Called, why_unusable
 from perdure.workflows.engine.run import Run
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import learnings

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from temporalio import workflow
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.refine.decision import Decision, Facts, decide, passed
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
     cut_decision,
@@ -19,6 +18,7 @@ from perdure.domain.refine.iteration_rules import (
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.result import refine_result
 from perdure.domain.refine.state import BestDraft, RefineInput
+from perdure.domain.refine.stop_rules import Decision, Facts, decide, passed
 from perdure.domain.refine.token_savings import economized
 from perdure.domain.run.hooks import HookFailure, failure_line
 from perdure.domain.run.result import RunResult

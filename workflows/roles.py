@@ -5,13 +5,13 @@ from dataclasses import replace
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.roles import iteration_rules as rules
-from perdure.domain.roles.decision import RoleDecision, RoleFacts, decide
 from perdure.domain.roles.messages import StageFrame
 from perdure.domain.roles.result import returned, role_result
 from perdure.domain.roles.state import RoleInput
+from perdure.domain.roles.stop_rules import RoleDecision, RoleFacts, decide
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.agent_turns import AgentTurns

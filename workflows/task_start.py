@@ -13,7 +13,7 @@ from temporalio.common import SearchAttributeKey
 
 from perdure.activities.open_task import OpenTask
 from perdure.domain.agent.state import AgentInput
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.foundation.names import SCHEDULED_BY, LoopKind
 from perdure.domain.foundation.tolerance import read, read_value

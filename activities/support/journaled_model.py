@@ -23,7 +23,7 @@ from perdure.activities.support.heartbeat import (
     within,
 )
 from perdure.activities.support.live_text_writer import LiveTextWriter
-from perdure.activities.support.model_attempts import (
+from perdure.activities.support.prepared_attempt import (
     Terms,
     affordable,
     attempt_of,

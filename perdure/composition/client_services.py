@@ -28,7 +28,7 @@ from perdure.gateway.project_assignment import Settling
 from perdure.gateway.types import NAMED_OUTAGE_S, InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
 from perdure.interfaces.services import OnProgress, Services
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -233,7 +233,7 @@ class _Client:
 
 
 async def _prepared(client: Client) -> None:
-    from perdure.local_services.search_attributes import register_search_attributes
+    from perdure.local_services.register_search_attributes import register_search_attributes
 
     await register_search_attributes(client)
 

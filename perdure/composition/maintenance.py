@@ -43,7 +43,7 @@ def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
 async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
     """Why this code, with these stores, does not replay a history; None if it does."""
     # Imported here: a replay loads the workflows.
-    from perdure.adapters.temporal.payload_codec import payload_codec
+    from perdure.adapters.temporal.custom_codec import payload_codec
     from perdure.operations import replay
 
     return await replay.why_not(

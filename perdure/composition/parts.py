@@ -56,7 +56,7 @@ from perdure.extending.hook_decorators import Hook
 from perdure.extending.own_loop import OwnLoops
 
 if TYPE_CHECKING:
-    from perdure.adapters.mcp.servers import McpServers
+    from perdure.adapters.mcp.server_tools import McpServers
 
 T = TypeVar("T")
 PRICE_SHEET = "prices.yaml"
@@ -259,7 +259,7 @@ def _mcp_servers(settings: Settings) -> "McpServers | None":
     if not book.servers:
         return None
     try:
-        from perdure.adapters.mcp.servers import McpServers
+        from perdure.adapters.mcp.server_tools import McpServers
     except ImportError as error:
         raise InvalidInput(
             f"{BOOK_FILE} allows MCP servers, but their library is not installed ({error}).",

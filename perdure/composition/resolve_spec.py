@@ -7,10 +7,10 @@ from datetime import datetime
 from perdure.adapters.checks import schema_problem
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import STAND_IN_CURE, AssumePrice, priceless_stand_in
+from perdure.domain.budget.accounting import STAND_IN_CURE, AssumePrice, priceless_stand_in
 from perdure.domain.delegation.spec import DelegationSpec
-from perdure.domain.evaluation.conditions import ToolBound, past_moments, placed_leaves
 from perdure.domain.evaluation.rubric import RubricProblems, no_problems, unknown_checks
+from perdure.domain.evaluation.termination_conditions import ToolBound, past_moments, placed_leaves
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.domain.foundation.problems import Problem, nearest_name
 from perdure.domain.llm.requests import ModelProfile

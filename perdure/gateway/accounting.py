@@ -6,7 +6,7 @@ row in the store was written at the start and does not say what happened since.
 
 from collections.abc import Sequence
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.run.result import Mark, RunResult, SpendReport
 from perdure.domain.run.resume import booked, booked_report, spent_with

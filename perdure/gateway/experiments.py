@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from perdure.domain.budget.envelope import Money
+from perdure.domain.budget.accounting import Money
 from perdure.domain.experiments.messages import (
     ExperimentInput,
     Progress,

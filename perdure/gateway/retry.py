@@ -8,7 +8,7 @@ from datetime import datetime
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState, forgiving_agent
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.budget.journal import Journal
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import DelegationState

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState, agent_state
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.delegation.state import DelegationState
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.foundation.refs import addresses_in

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from perdure.domain.agent.spec import AgentSpec
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.budget.amend import with_amendments
-from perdure.domain.budget.envelope import BudgetLimits
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.outcomes import (
     Lifecycle,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from perdure.domain.budget.envelope import BudgetLimits, Reservation
+from perdure.domain.budget.accounting import BudgetLimits, Reservation
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.resume import booked

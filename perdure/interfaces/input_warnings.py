@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.budget.accounting import worst_cost
 from perdure.domain.foundation.tokens import TokenSizes, estimate
 from perdure.domain.llm.attachments import Attachment, attachment_in
 from perdure.domain.llm.requests import ModelProfile

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import Reservation
+from perdure.domain.budget.accounting import Reservation
 from perdure.domain.budget.journal import Journal
-from perdure.domain.evaluation.conditions import leaves
+from perdure.domain.evaluation.termination_conditions import leaves
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, PerdureError
 from perdure.domain.foundation.names import ALL
 from perdure.domain.foundation.tolerance import read_as

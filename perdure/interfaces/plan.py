@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import MAX_ITERATIONS
+from perdure.domain.budget.accounting import MAX_ITERATIONS
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind

@@ -1,6 +1,6 @@
 """The stages of a loop as a dry run shows them: their models and access, and what ends the loop."""
 
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.evaluation.termination_conditions import (
     Combined,
     Condition,
     EvaluationBound,

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from perdure.domain.budget.journal import Journal
-from perdure.domain.budget.ledger import Ledger
+from perdure.domain.budget.spend_report import Ledger
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.generated_tools.record import MadeToolStore
 from perdure.domain.installation.access import AccessStore

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 
-from perdure.domain.budget.ledger import (
+from perdure.domain.budget.spend_report import (
     ALL_CALLS,
     InputSavings,
     Ledger,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.budget.accounting import worst_cost
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.tokens import TokenSizes, estimate
 from perdure.domain.llm.requests import ModelProfile

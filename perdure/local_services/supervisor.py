@@ -176,7 +176,7 @@ class _Supervisor:
         if self._settings.temporal.address is not None:
             named = await temporal_server.connect_named(self._settings)
             # Imported on demand, as every command loads this module.
-            from perdure.local_services.search_attributes import register_search_attributes
+            from perdure.local_services.register_search_attributes import register_search_attributes
 
             await register_search_attributes(named)
         else:

@@ -67,7 +67,7 @@ async def answers(client: Client) -> bool:
 
 async def prepare_embedded(client: Client) -> None:
     """Set search attributes and retention; may be repeated."""
-    from perdure.local_services.search_attributes import register_search_attributes
+    from perdure.local_services.register_search_attributes import register_search_attributes
 
     await register_search_attributes(client)
     retention = Duration()

@@ -19,7 +19,7 @@ from perdure.domain.foundation.plain_text import said_in_words
 from perdure.domain.model_availability import family_of
 from perdure.interfaces.app_context import Connect
 from perdure.interfaces.services import Check
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.temporal_server import connect_named
 from perdure.operations import doctor_encryption, doctor_notices, doctor_secrets
 from perdure.operations.doctor_checks import (
@@ -310,7 +310,7 @@ async def _attributes(settings: Settings) -> Check:
     """Whether the namespace has the search attributes; without them, every start is refused."""
     # Imported on demand, as the help of all commands loads this module.
     from perdure.domain.foundation.temporal_cloud import adding_commands
-    from perdure.local_services.search_attributes import cure_of_types, standing
+    from perdure.local_services.register_search_attributes import cure_of_types, standing
 
     name = "search attributes"
     state = await EmbeddedRuntime(settings).state()

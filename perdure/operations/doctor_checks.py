@@ -30,7 +30,7 @@ from perdure.interfaces.formatting import plural
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.schedule_words import trouble
 from perdure.interfaces.services import Check
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.service_commands import has_api
 from perdure.local_services.temporal_server import connect_named
 

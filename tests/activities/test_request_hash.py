@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from pydantic import create_model
 
-from perdure.activities.support.model_attempts import request_hash
+from perdure.activities.support.prepared_attempt import request_hash
 from perdure.domain.budget.allowances import Allowance
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.tokens import TokenSizes

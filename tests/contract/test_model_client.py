@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.adapters.llm.embedded_client import EmbeddedModel
 from perdure.adapters.llm.embedded_facts import CARD
 from perdure.adapters.llm.openai_dialects.client import OpenAIModel
 from perdure.adapters.llm.openai_dialects.server import Server

@@ -7,9 +7,9 @@ import yaml
 from part_requests import part_requests
 
 from perdure.adapters.checks import check_problems, evaluate_checks
+from perdure.domain.evaluation.check_termination import TerminationFacts
 from perdure.domain.evaluation.rubric import Part
 from perdure.domain.evaluation.scores import Evaluation, overall_score
-from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.outputs.parts import (
     Version,
@@ -18,9 +18,9 @@ from perdure.domain.outputs.parts import (
     part_reply,
     tidy_output,
 )
-from perdure.domain.refine.decision import Facts, decide
 from perdure.domain.refine.prompts import Brief, first_messages
 from perdure.domain.refine.spec import RefineSpec, settings_problems
+from perdure.domain.refine.stop_rules import Facts, decide
 
 TEXT = resources.files("perdure").joinpath("definitions/tasks/product-page.yaml").read_text("utf-8")
 SPEC = RefineSpec.model_validate(yaml.safe_load(TEXT))

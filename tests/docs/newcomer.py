@@ -11,7 +11,7 @@ from pathlib import Path
 from leftovers import MARK
 
 from perdure.adapters.settings.variables import Settings
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from tests.docs.test_blocks import FENCE
 from tests.local_services.support import free_port
 

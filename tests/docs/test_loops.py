@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from perdure.adapters.definitions.store import LoopFiles
-from perdure.domain.evaluation.conditions import EvaluationBound, GoalBound
+from perdure.domain.evaluation.termination_conditions import EvaluationBound, GoalBound
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.parse_definition import read_definition
 from perdure.domain.roles.review_reply import read_verdict

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.amend import amend
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import (
     DIMENSIONS,
     Budget,
     BudgetLimits,
@@ -18,6 +17,7 @@ from perdure.domain.budget.envelope import (
     Reservation,
     Spend,
 )
+from perdure.domain.budget.amend import amend
 from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import AttemptTotals, Usage
 

@@ -17,7 +17,7 @@ from provider import MODEL, Line, Play
 from sqlalchemy import text
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.budget.ledger import Period, SpendLine
+from perdure.domain.budget.spend_report import Period, SpendLine
 from perdure.interfaces.services import Collected
 
 MINUTES = (10.0, -10.0)

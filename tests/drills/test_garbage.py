@@ -30,7 +30,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError
 from waiting import eventually
 
-from perdure.adapters.temporal.codec import EncryptionCodec
+from perdure.adapters.temporal.encryption import EncryptionCodec
 from perdure.domain.foundation.names import QUERIES
 from perdure.domain.run.message_forms import SHORT_ANSWERS
 from perdure.domain.run.messages import VERBS

@@ -17,7 +17,7 @@ from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import Answer, Pause, Retry
 from perdure.domain.specs import RUN_SPEC
 from perdure.gateway.types import RunFilter
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.operations.gc import collect
 
 WORK = {"kind": "agent", "goal": "look", "models": {"executor": MODEL}, "learn": False}

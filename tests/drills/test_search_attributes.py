@@ -15,7 +15,10 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.specs import RUN_SPEC
-from perdure.local_services.search_attributes import register_search_attributes, search_attributes
+from perdure.local_services.register_search_attributes import (
+    register_search_attributes,
+    search_attributes,
+)
 from perdure.operations.doctor import _attributes
 
 TEMPORAL = Path(sys.executable).parent / "temporal"

@@ -14,7 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
 from perdure.temporal import PerdurePlugin, activity_tool
 from tests.embedding.test_temporal_plugin import Asking, Order

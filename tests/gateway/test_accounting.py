@@ -1,6 +1,6 @@
 """What the store knows of a run that cannot tell itself, and of a fork none of the first run."""
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.domain.turns.records import IterationRecord

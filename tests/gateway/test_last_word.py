@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.events import Event
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.gateway.event_follower import Follower

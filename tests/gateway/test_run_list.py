@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import Client
 from waiting import eventually
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import InvalidInput, NotFound
 from perdure.domain.run.messages import Stop
 from perdure.domain.run.result import Mark, RunResult, SpendReport

@@ -13,7 +13,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentInput
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.bookkeeping_messages import ReadyReport
 from perdure.domain.run.events import Event
 from perdure.domain.run.gates import Gate

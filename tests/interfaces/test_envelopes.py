@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.budget.journal import AttemptRow, Journal
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.spec import STARTED_BY

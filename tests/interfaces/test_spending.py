@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.ledger import (
+from perdure.domain.budget.spend_report import (
     ALL_CALLS,
     InputSavings,
     Period,

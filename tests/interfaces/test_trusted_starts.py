@@ -15,7 +15,7 @@ from perdure.domain.installation.access import NO_DIGEST, ApiToken
 from perdure.domain.run.loop_api import LoopAsk
 from perdure.interfaces.loop_service import LoopService
 from perdure.interfaces.mcp.handler import Desk
-from perdure.interfaces.rest.auth import Caller
+from perdure.interfaces.rest.callers import Caller
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.experiments import InputsBody, extend_experiment, plan_experiment
 from perdure.interfaces.rest.scopes import trusted_submission

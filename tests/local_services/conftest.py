@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.settings.variables import Settings
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from tests.local_services.support import WORKER, free_port, python
 
 MakeSettings = Callable[..., Settings]

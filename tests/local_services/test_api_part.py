@@ -10,7 +10,7 @@ from waiting import eventually
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.local_services import service_commands
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.logs import read_logs
 from tests.local_services.support import kill, process_of
 

@@ -11,7 +11,7 @@ import pytest
 from waiting import eventually
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.processes import end, is_alive, process_ref
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state
 from perdure.local_services.watcher import is_wanted

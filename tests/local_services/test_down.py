@@ -11,8 +11,8 @@ import pytest
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.local_services import embedded
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services import embedded_runtime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.processes import ProcessRef, process_ref
 from perdure.local_services.state import PartState
 from tests.local_services.support import GONE, python, write
@@ -48,7 +48,7 @@ async def draining() -> AsyncGenerator[tuple[Process, ProcessRef]]:
 async def test_services_drain_for_as_long_as_they_were_started_with(
     home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch, leftover: bool
 ) -> None:
-    monkeypatch.setattr(embedded, "STOP_WITHIN_S", 0)
+    monkeypatch.setattr(embedded_runtime, "STOP_WITHIN_S", 0)
     async with draining() as (process, ends):
         supervisor, worker = (GONE, ends) if leftover else (ends, None)
         parts = (PartState(name="worker", status="running", process=worker),)

@@ -11,7 +11,7 @@ from waiting import eventually
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.local_services import supervisor
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.idle_shutdown import last_use, touch
 from perdure.local_services.processes import is_alive
 from perdure.local_services.state import HomeFiles, RuntimeState, read_state, write_state

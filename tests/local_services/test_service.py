@@ -13,7 +13,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.local_services import processes
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.logs import last_words
 from perdure.local_services.processes import is_alive, listens, process_ref
 from perdure.local_services.service import (

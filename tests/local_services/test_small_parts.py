@@ -18,7 +18,7 @@ from perdure.domain.foundation.errors import NotAllowed, NotFound, RuntimeUnavai
 from perdure.domain.ports import Endpoints
 from perdure.local_services import apply_settings, processes
 from perdure.local_services.apply_settings import changed, digests, must_restart
-from perdure.local_services.embedded import spawn_supervisor
+from perdure.local_services.embedded_runtime import spawn_supervisor
 from perdure.local_services.logs import read_logs
 from perdure.local_services.processes import listens, process_ref, try_lock
 from perdure.local_services.ready_file import announce_ready, is_announced, withdraw_ready

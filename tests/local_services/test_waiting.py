@@ -9,9 +9,9 @@ import pytest
 
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import RuntimeUnavailable
-from perdure.local_services import embedded
+from perdure.local_services import embedded_runtime
 from perdure.local_services.apply_settings import digests
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.processes import ProcessRef, process_ref
 from perdure.local_services.state import HomeFiles, PartState
 from perdure.local_services.supervisor import NOT_ALONE
@@ -23,7 +23,7 @@ MakeSettings = Callable[..., Settings]
 async def test_a_service_that_does_not_come_back_is_named_with_its_last_words(
     home: Path, settings_of: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "RESTARTED_WITHIN_S", 0.2)
+    monkeypatch.setattr(embedded_runtime, "RESTARTED_WITHIN_S", 0.2)
     down = PartState(name="worker", status="restarting", detail="ended with exit code 2")
     write(home, supervisor=process_ref(os.getpid()), status="starting", parts=(down,))
     HomeFiles(home).log("worker").write_text("mcp.yaml: servers must be a mapping\n")
@@ -63,7 +63,7 @@ async def test_a_supervisor_that_finds_another_is_no_failure(
         os.close(theirs)
         return started
 
-    monkeypatch.setattr(embedded, "spawn_supervisor", spawned)
+    monkeypatch.setattr(embedded_runtime, "spawn_supervisor", spawned)
     told: list[str] = []
     if said is not None:
         with pytest.raises(RuntimeUnavailable, match=said):
@@ -106,8 +106,8 @@ async def test_services_that_somebody_stops_while_they_start_are_started_anew(
         return me
 
     write(home, supervisor=GONE, status="starting")
-    monkeypatch.setattr(embedded, "is_alive", alive)
-    monkeypatch.setattr(embedded, "spawn_supervisor", spawned)
+    monkeypatch.setattr(embedded_runtime, "is_alive", alive)
+    monkeypatch.setattr(embedded_runtime, "spawn_supervisor", spawned)
     told: list[str] = []
     await EmbeddedRuntime(settings).ensure(told.append)
     assert told == ["the services are stopping", "starting the services"]

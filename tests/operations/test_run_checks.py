@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from kept_schedules import MemorySchedules
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.domain.schedules.plan import SchedulePlan, Times

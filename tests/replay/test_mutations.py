@@ -35,13 +35,13 @@ class Mutation:
 
 QUICK = {
     "the decision table changes its order": Mutation(
-        "perdure/domain/refine/decision.py",
+        "perdure/domain/refine/stop_rules.py",
         "person, max_iterations, low_score, tool_loop)",
         "person, low_score, max_iterations, tool_loop)",
         "refine_low_at_the_limit",
     ),
     "an explanation is worded otherwise": Mutation(
-        "perdure/domain/refine/decision.py",
+        "perdure/domain/refine/stop_rules.py",
         "The result can still get better.",
         "The result can get better still.",
         "refine_accepted_with_judge",
@@ -67,7 +67,7 @@ SLOW = {
         "refine_regression_abort",
     ),
     "randomness without a seed": Mutation(
-        "perdure/domain/refine/decision.py",
+        "perdure/domain/refine/stop_rules.py",
         '"The result can still get better."',
         'f"The result can still get better, {random.random()}."',
         "refine_accepted_with_judge",
@@ -141,7 +141,7 @@ SLOW = {
         "refine_amended_rubric",
     ),
     "one rejection more before a person is asked": Mutation(
-        "perdure/domain/roles/decision.py",
+        "perdure/domain/roles/stop_rules.py",
         "facts.rework_limit <= facts.rejections",
         "facts.rework_limit < facts.rejections",
         "roles_rework_granted",

@@ -2,7 +2,7 @@
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.domain.evaluation.conditions import FIELDS, ROOT, Condition
+from perdure.domain.evaluation.termination_conditions import FIELDS, ROOT, Condition
 from perdure.domain.foundation.problems import Problem, problems_of
 
 _ADAPTER: TypeAdapter[Condition] = TypeAdapter(Condition)

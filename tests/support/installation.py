@@ -37,7 +37,7 @@ from perdure.gateway.gateway import Gateway
 from perdure.gateway.project_assignment import Settling
 from perdure.gateway.types import InstallationInfo, Waits
 from perdure.interfaces.audit_trail import AuditTrail
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.local_services.service_commands import temporal_binary
 from perdure.worker import run_worker
 

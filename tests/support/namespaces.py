@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from waiting import eventually
 
-from perdure.local_services.search_attributes import search_attributes
+from perdure.local_services.register_search_attributes import search_attributes
 
 
 async def registered(client: Client) -> str:

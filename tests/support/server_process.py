@@ -11,7 +11,7 @@ from installation import FAST_SERVER
 from temporalio.client import Client
 from waiting import eventually
 
-from perdure.local_services.search_attributes import register_search_attributes
+from perdure.local_services.register_search_attributes import register_search_attributes
 from perdure.local_services.service_commands import SQLITE_PRAGMAS, temporal_binary
 
 

@@ -9,7 +9,7 @@ from installation import Installation
 from temporalio.client import Client
 from waiting import eventually
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.run.messages import Amend
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.messages import InspectReport
 from perdure.domain.delegation.next_step import End

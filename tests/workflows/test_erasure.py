@@ -15,7 +15,7 @@ from temporalio.api.workflowservice.v1 import (
 )
 from waiting import eventually
 
-from perdure.domain.budget.ledger import Period, SpendKey
+from perdure.domain.budget.spend_report import Period, SpendKey
 from perdure.domain.foundation.errors import (
     InvalidInput,
     NotAllowed,

@@ -20,7 +20,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 from trees import DEAR, manages, sub
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.messages import Retry
 from perdure.domain.run.spec import Timing
 from perdure.gateway.types import RunFilter

@@ -5,7 +5,7 @@ from typing import Literal, assert_never
 from temporalio import workflow
 
 from perdure.activities.manager import InspectWork
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.delegation.apply_decision import after_checks, after_rejection
 from perdure.domain.delegation.completion import (
     CompletionFacts,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from temporalio import workflow
 
 from perdure.activities.manager import Shelve
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.delegation.apply_decision import unreadable
 from perdure.domain.delegation.messages import ManageReport
 from perdure.domain.delegation.next_step import End

@@ -6,7 +6,7 @@ from temporalio import workflow
 from perdure.domain.delegation.decisions import Delegate, ManagerDecision
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
 from perdure.domain.delegation.plan import TaskPlan, given_up, in_plan, plan_view
-from perdure.domain.delegation.repeat_detection import Surroundings
+from perdure.domain.delegation.repeated_work import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import (
     DelegationInput,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from temporalio import workflow
 
 from perdure.activities.generated_tools import MakeTool
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.generated_tools.messages import (
     MakeToolReport,

@@ -1,7 +1,7 @@
 """What a manager's workers are started with: task, tools, files, and budget."""
 
 from perdure.domain.agent.state import AgentInput
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope, inherited, inputs_written
 from perdure.domain.delegation.messages import Assignment
 from perdure.domain.delegation.plan import acceptance_of

@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from perdure.activities.manager import Brief
 from perdure.activities.worker_results import MergeWork, ReadWork
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.delegation.decisions import (
     ANSWER_BELOW,
     ASKED_ABOVE,
@@ -23,7 +23,7 @@ from perdure.domain.delegation.messages import (
     ReadWorkRequest,
     WorkDone,
 )
-from perdure.domain.delegation.repeat_detection import logical_worker
+from perdure.domain.delegation.repeated_work import logical_worker
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.skills import is_skill_file
 from perdure.domain.delegation.stall import compared_with

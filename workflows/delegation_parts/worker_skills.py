@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from temporalio import workflow
 
 from perdure.activities.skills import OfferSkills, ReadSkills, SaveSkills
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.skills import (
     RECALL_TOKENS,

@@ -8,7 +8,7 @@ import asyncio
 from temporalio import workflow
 
 from perdure.activities.evaluation import Check
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.refine.state import CheckReport, ReadVerdictsRequest
 from perdure.workflows.engine.activity_tools import call_foreign

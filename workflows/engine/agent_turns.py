@@ -6,8 +6,8 @@ may continue as new between any two steps, also in the middle of a batch of appr
 
 from typing import assert_never
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.run.control import Phase
@@ -33,8 +33,8 @@ from perdure.domain.turns.turn import (
 )
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.final_answer import CallInput, FinalAnswer, TurnsEnd
-from perdure.workflows.engine.model_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import AllModelsFailed, Called
 from perdure.workflows.engine.policies import TurnPolicy, last_call
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.tool_calls import ToolCalls

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from temporalio import workflow
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.workflows.engine.run import AnyRun
 
 T = TypeVar("T")

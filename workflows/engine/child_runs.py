@@ -20,8 +20,8 @@ from temporalio.exceptions import (
 from temporalio.workflow import ParentClosePolicy
 
 from perdure.activities.take_over import SettleChild
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import BudgetLimits, LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import BudgetLimits, LimitReached
 from perdure.domain.foundation.names import WORKFLOW_TYPES, LoopKind
 from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run import child_runs as rules

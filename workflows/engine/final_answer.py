@@ -22,8 +22,8 @@ from perdure.domain.turns.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
 from perdure.domain.turns.turn import Ending, ForceText, TurnState, must_end
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
-from perdure.workflows.engine.model_attempts import AllModelsFailed, Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import AllModelsFailed, Called
 from perdure.workflows.engine.model_caller import REFUSED
 from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.step_runner import StepFailed

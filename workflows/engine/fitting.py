@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import MIN_OUTPUT_TOKENS, Budget, CallFit, LimitReached
 from perdure.domain.budget.allowances import CLOSING_TOKENS, closing_room, reviewed_room
-from perdure.domain.budget.envelope import MIN_OUTPUT_TOKENS, Budget, CallFit, LimitReached
 from perdure.domain.foundation.retry_policies import RECOVERY_ATTEMPTS
 from perdure.domain.llm.call_settings import CallSettings, reply_limit
 from perdure.domain.llm.requests import ModelProfile

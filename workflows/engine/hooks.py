@@ -6,7 +6,7 @@ A hook that fails is named in status and result. Only `adapt` may end a run, if 
 from temporalio import workflow
 
 from perdure.activities.hooks import RunHook
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.run.hooks import (
     WORDS,
     Adapted,

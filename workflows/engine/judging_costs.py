@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from perdure.domain.budget.accounting import LimitReached, Reservation
 from perdure.domain.budget.allowances import judging, least_output
-from perdure.domain.budget.envelope import LimitReached, Reservation
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import Price

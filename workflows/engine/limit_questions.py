@@ -2,13 +2,13 @@
 
 from temporalio import workflow
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.run.gates import RAISE, Gate
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput, expired_to_end
-from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
+from perdure.workflows.engine.model_call_tries import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import StepFailed
 

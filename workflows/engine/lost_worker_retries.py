@@ -16,7 +16,7 @@ from temporalio.workflow import ActivityHandle
 from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.human_input import HumanInput
-from perdure.workflows.engine.model_attempts import UNREAD_TRIES
+from perdure.workflows.engine.model_call_tries import UNREAD_TRIES
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 from perdure.workflows.engine.working_folder import OPENS_AGAIN, WorkingFolder

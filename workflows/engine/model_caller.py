@@ -11,9 +11,9 @@ from temporalio import workflow
 
 from perdure.activities.call_model import CallModel
 from perdure.activities.run_lifecycle import Reconcile
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import CallFit, LimitReached
 from perdure.domain.budget.allowances import Allowance, typical_output
-from perdure.domain.budget.envelope import CallFit, LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.foundation.tokens import calibrate
@@ -30,7 +30,8 @@ from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
-from perdure.workflows.engine.model_attempts import (
+from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
+from perdure.workflows.engine.model_call_tries import (
     AllModelsFailed,
     Called,
     ModelAttempts,
@@ -38,7 +39,6 @@ from perdure.workflows.engine.model_attempts import (
     Unpriced,
     named,
 )
-from perdure.workflows.engine.model_call_spec import ModelCallSpec as ModelCallSpec
 from perdure.workflows.engine.policies import ModelSelection
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import LOST, Completed, StepFailed, StepRunner

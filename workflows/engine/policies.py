@@ -2,7 +2,7 @@
 
 from typing import Generic, Protocol, TypeVar
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools

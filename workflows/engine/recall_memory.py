@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 from perdure.activities.memory import Recall
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.memory.prompt_blocks import recall_allowance
 from perdure.domain.memory.recall import RecallReport, RecallRequest
 from perdure.workflows.engine import activity_options

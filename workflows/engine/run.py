@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributeUpdate
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.foundation.base import slim
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, SEARCH_ATTRIBUTES
 from perdure.domain.foundation.redaction import redacted

@@ -6,8 +6,8 @@ from functools import partial
 from temporalio import workflow
 
 from perdure.activities.evaluation import Check, Verify
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.evaluation.human_scores import BadScores, read_scores, review_prompt
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore

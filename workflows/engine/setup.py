@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from perdure.activities.open_run import OpenRun
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.foundation.errors import AlreadyBegun
 from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.transcript import TranscriptRef

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.run.child_runs import hold_started
 from perdure.domain.run.gates import Gate
@@ -27,7 +27,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.policies import TurnPolicy
 from perdure.workflows.engine.step_runner import Completed, StepFailed
-from perdure.workflows.engine.tool_call_questions import ToolCallQuestions
+from perdure.workflows.engine.tool_call_gates import ToolCallQuestions
 from perdure.workflows.engine.tool_call_steps import (
     WAVE,
     ToolCallSteps,

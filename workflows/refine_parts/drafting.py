@@ -2,15 +2,15 @@
 
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import LimitReached, work
+from perdure.domain.budget.accounting import LimitReached, work
 from perdure.domain.evaluation.rubric import Part
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.outputs.parts import failing_parts, part_evaluation, part_tokens
-from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.iteration_rules import later_tokens
 from perdure.domain.refine.planning import plan_text
 from perdure.domain.refine.spec import strategy_of
 from perdure.domain.refine.state import BestDraft, Draft, RecalledMemory
+from perdure.domain.refine.stop_rules import NO_OUTPUT
 from perdure.domain.refine.token_savings import sent_by_phase
 from perdure.domain.run.activity_messages import ModelCallReport
 from perdure.domain.run.hooks import adaptation_lines

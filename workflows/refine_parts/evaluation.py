@@ -8,9 +8,9 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.outputs.parts import bind_findings
-from perdure.domain.refine.decision import NO_OUTPUT
 from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
 from perdure.domain.refine.state import BestDraft, CheckReport, CheckRequest, Draft, SingleAnswer
+from perdure.domain.refine.stop_rules import NO_OUTPUT
 from perdure.domain.scoring.combine import combined, completed, unscored
 from perdure.domain.scoring.judging import JudgesVerdict, Question
 from perdure.domain.turns.failover import OVERFLOW_CODE

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 from temporalio import workflow
 
-from perdure.domain.budget.allowances import judged_reply
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     MIN_OUTPUT_TOKENS,
     Budget,
     LimitReached,
     fit_call,
     reserve,
 )
+from perdure.domain.budget.allowances import judged_reply
 from perdure.domain.llm.requests import ModelProfile
 from perdure.workflows.engine.judging_costs import JudgingCosts
 from perdure.workflows.engine.model_call_spec import ModelCallSpec

@@ -5,8 +5,8 @@ from perdure.domain.refine.planning import PlanReport, read_only_reason, wants_p
 from perdure.domain.refine.state import RecalledMemory, SingleAnswer
 from perdure.domain.turns.entries import PlanEntry
 from perdure.workflows.engine.engine import Engine
-from perdure.workflows.engine.model_attempts import why_unusable
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import why_unusable
 from perdure.workflows.engine.recall_memory import recall_memory
 from perdure.workflows.engine.structured_replies import plan_steps
 from perdure.workflows.refine_parts.run import RefineRun, permitted_iterations

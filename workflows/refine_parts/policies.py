@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.outputs.parts import draft_tokens
 from perdure.domain.refine.spec import Strategy, strategy_of
 from perdure.domain.refine.token_savings import share_used

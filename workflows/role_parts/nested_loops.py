@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pydantic import ValidationError
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.delegation.state import DelegationInput
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.plain_text import clipped_line

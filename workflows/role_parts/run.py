@@ -3,8 +3,8 @@
 from pydantic import JsonValue
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS
-from perdure.domain.evaluation.conditions import Condition
+from perdure.domain.budget.accounting import MAX_ITERATIONS
+from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.roles import iteration_rules as rules
 from perdure.domain.roles.definition import LoopDefinition, LoopSnapshot, RoleDefinition

@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.roles import iteration_rules as rules
@@ -16,8 +16,8 @@ from perdure.domain.turns.guidance import demands, in_force
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.metrics import count_verdict
-from perdure.workflows.engine.model_attempts import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import AllModelsFailed, Called, Unpriced
 from perdure.workflows.engine.step_runner import StepFailed
 from perdure.workflows.engine.structured_replies import goal_verdict, review_verdict
 from perdure.workflows.role_parts.run import RoleRun

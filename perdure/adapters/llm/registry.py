@@ -35,7 +35,7 @@ from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.extending.foreign_code import contained
 
 if TYPE_CHECKING:
-    from perdure.adapters.llm.embedded import EmbeddedModel
+    from perdure.adapters.llm.embedded_client import EmbeddedModel
     from perdure.adapters.llm.messages import MessagesModel
 
 CLAUDE_URL = "https://api.anthropic.com"
@@ -176,7 +176,7 @@ class ModelCatalog:
 
     @cached_property
     def _embedded(self) -> "EmbeddedModel":
-        from perdure.adapters.llm.embedded import EmbeddedModel
+        from perdure.adapters.llm.embedded_client import EmbeddedModel
 
         made = EmbeddedModel(url=self._access.local_url)
         self._open.append(made)

@@ -32,7 +32,7 @@ from perdure.adapters.stores.attempts import StoredAttempt
 from perdure.adapters.stores.columns import UtcTime
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, replies, runs, spend_totals, tombstones
-from perdure.domain.budget.ledger import Period, SpendCell, SpendFilter, SpendKey, SpendLine
+from perdure.domain.budget.spend_report import Period, SpendCell, SpendFilter, SpendKey, SpendLine
 from perdure.domain.foundation.names import learn_run_id
 from perdure.domain.llm.usage import Usage
 

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Text, and_, case, func
 from perdure.adapters.stores.attempts import was_sent
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.tables import attempts, run_savings, runs, tombstones
-from perdure.domain.budget.ledger import (
+from perdure.domain.budget.spend_report import (
     ALL_CALLS,
     InputSavings,
     Period,

@@ -30,7 +30,7 @@ from perdure.adapters.stores.sql_blobs import TableShelf
 from perdure.adapters.stores.transcripts import LinkedTranscripts
 from perdure.adapters.temporal.encryption_keys import encryption_keys as keys_of
 from perdure.domain.budget.journal import Journal
-from perdure.domain.budget.ledger import Ledger
+from perdure.domain.budget.spend_report import Ledger
 from perdure.domain.evaluation.judge_cache import VerdictStore
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import shown

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.schedule_books import Books
 from perdure.adapters.stores.tables import runs, schedule_starts, schedules
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import Unreadable
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway, admission

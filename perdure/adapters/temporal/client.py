@@ -80,7 +80,7 @@ async def connect(
     codec = None
     if settings.payload_codec is not None:
         # Imported on demand, since few installations have a codec of their own.
-        from perdure.adapters.temporal.payload_codec import payload_codec
+        from perdure.adapters.temporal.custom_codec import payload_codec
 
         codec = payload_codec(settings)
     converter = data_converter(

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
 from perdure.adapters.http_server import LOOPBACK, Connection, HttpServer, Refusal, Request
-from perdure.adapters.temporal.codec import EncryptionCodec, place_of
+from perdure.adapters.temporal.encryption import EncryptionCodec, place_of
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable
 from perdure.domain.installation.hosts import LOOPBACK_NAMES
 from perdure.event_log import get_logger

@@ -36,7 +36,13 @@ from perdure.adapters.handing_on import (
     why_lost,
     why_unreadable,
 )
-from perdure.adapters.temporal.codec import BOUND_TO, ENCODING, KEY_ID, EncryptionCodec, place_of
+from perdure.adapters.temporal.encryption import (
+    BOUND_TO,
+    ENCODING,
+    KEY_ID,
+    EncryptionCodec,
+    place_of,
+)
 from perdure.adapters.temporal.failure_converter import EncodedFailures, ShortFailures
 from perdure.domain.foundation.base import ActivityMessage, WorkflowInput
 from perdure.domain.foundation.errors import StoreError

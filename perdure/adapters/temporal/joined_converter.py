@@ -24,12 +24,12 @@ from temporalio.converter import (
 )
 
 from perdure.adapters.handing_on import HandedOn, TolerantConverter, why_unreadable
-from perdure.adapters.temporal.codec import EncryptionCodec
 from perdure.adapters.temporal.data_converter import (
     EXTERNAL_THRESHOLD_BYTES,
     BlobDriver,
     TolerantPayloads,
 )
+from perdure.adapters.temporal.encryption import EncryptionCodec
 from perdure.adapters.temporal.failure_converter import EncodedFailures
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.ports import BlobStore

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentState
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.outcomes import Outcome, explain, with_cut_text, with_nothing_to_show
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.bookkeeping_messages import SnapshotReport

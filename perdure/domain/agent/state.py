@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.run.resume import slim
 from perdure.domain.run.spec import LoopInput

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Literal
 
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     MIN_OUTPUT_TOKENS,
     MOST,
     SPLIT,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     DIMENSIONS,
     SPLIT,
     Budget,

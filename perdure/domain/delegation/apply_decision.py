@@ -33,7 +33,7 @@ from perdure.domain.delegation.next_step import (
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
 from perdure.domain.delegation.plan import as_measured, in_plan, plan_problems, replanned
 from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
-from perdure.domain.delegation.repeat_detection import NOTHING_BESIDE, Surroundings, repeat_refusal
+from perdure.domain.delegation.repeated_work import NOTHING_BESIDE, Surroundings, repeat_refusal
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import ended
 from perdure.domain.evaluation.rubric import Rubric

@@ -10,7 +10,7 @@ from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.confidence import iteration_confidence, mean_rating
 from perdure.domain.delegation.decisions import DecisionName, Envelope
 from perdure.domain.delegation.plan import TaskPlan, as_measured
-from perdure.domain.delegation.repeat_detection import (
+from perdure.domain.delegation.repeated_work import (
     NOTHING_BESIDE,
     PastWork,
     Surroundings,

@@ -5,13 +5,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.program_checks import Argv
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import repeated
-from perdure.domain.foundation.size_limits import MAX_ITERATIONS, Count
+from perdure.domain.foundation.spec_size_limits import MAX_ITERATIONS, Count
 from perdure.domain.generated_tools.messages import ToolsFactorySettings
 from perdure.domain.run.spec import CommonSpec
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.budget.envelope import Budget, Spend
+from perdure.domain.budget.accounting import Budget, Spend
 from perdure.domain.delegation.decisions import ManagerDecision
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.results import WorkerReport

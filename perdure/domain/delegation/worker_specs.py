@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope, Hypothesis
 from perdure.domain.delegation.plan import TaskPlan
 from perdure.domain.delegation.prompts import WORKER_SYSTEM

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from perdure.domain.budget.envelope import MOST
+from perdure.domain.budget.accounting import MOST
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.tools.definitions import ActivityTarget
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.budget.envelope import Count, Money
+from perdure.domain.budget.accounting import Count, Money
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.foundation.size_limits import Count
+from perdure.domain.foundation.spec_size_limits import Count
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
 from perdure.domain.run.activity_messages import ModelCallRequest, StructuredReport
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef

@@ -3,20 +3,20 @@
 from datetime import datetime
 from typing import Literal
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import TIME_DIMENSIONS, LimitReached
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import TIME_DIMENSIONS, LimitReached
+from perdure.domain.evaluation.check_termination import TerminationFacts
 from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation, deciding_pass, failing, items_pass
-from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import PERFECT, rounded
 from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.outputs.parts import failing_parts
-from perdure.domain.refine.decision import Decision, Facts, Failure
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
+from perdure.domain.refine.stop_rules import Decision, Facts, Failure
 from perdure.domain.refine.token_savings import saved_share
 from perdure.domain.run.hooks import adaptation_lines
 from perdure.domain.run.iteration_record import spent_since

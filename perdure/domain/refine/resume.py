@@ -6,9 +6,9 @@ What the records of a run hold is left out of the stored state and put back from
 from collections.abc import Sequence
 from datetime import datetime
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
+from perdure.domain.evaluation.check_termination import limits_with
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.termination import limits_with
 from perdure.domain.outputs.diff import SeenOutputs
 from perdure.domain.refine.planning import refined
 from perdure.domain.refine.spec import MAX_ITERATIONS, RefineSpec

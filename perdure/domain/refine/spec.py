@@ -5,7 +5,9 @@ from typing import Annotated, Literal, Self, assert_never
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.evaluation.judge_cache import JudgeSettings
+from perdure.domain.evaluation.rubric import Part, PartKind, Rubric
+from perdure.domain.evaluation.termination_conditions import (
     Condition,
     EvaluationBound,
     GoalBound,
@@ -14,8 +16,6 @@ from perdure.domain.evaluation.conditions import (
     placed_leaves,
     success_threshold,
 )
-from perdure.domain.evaluation.judge_cache import JudgeSettings
-from perdure.domain.evaluation.rubric import Part, PartKind, Rubric
 from perdure.domain.evaluation.trajectory import CompareWith
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import Problem, repeated, shown

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.accounting import Spend
 from perdure.domain.evaluation.checks import ActivityCheck, ActivityVerdict
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, EvaluationMode

@@ -4,7 +4,7 @@ Recall has a tenth, the first three iterations 30, 35 and 25 %; with more iterat
 split evenly. What one does not use is carried to the next, so the shares are ceilings of the sum.
 """
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.refine.state import Draft, RefineState, SavingsState

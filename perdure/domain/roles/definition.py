@@ -16,8 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.budget.accounting import MAX_ITERATIONS
+from perdure.domain.evaluation.termination_conditions import (
     Condition,
     Confidence,
     Degradation,

@@ -1,4 +1,4 @@
-"""State transitions of a loop of roles. When it stops is in `perdure.domain.roles.decision`."""
+"""State transitions of a loop of roles. When it stops is in `perdure.domain.roles.stop_rules`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,15 +6,15 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from perdure.domain.agent.result import End
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.evaluation.conditions import Condition
+from perdure.domain.budget import accounting as budgets
 from perdure.domain.evaluation.outcomes import explain
+from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.roles.decision import RoleDecision, RoleFacts
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.review_reply import came_back
 from perdure.domain.roles.spec import wants_verdict
 from perdure.domain.roles.state import PAST_KEPT, KeptIteration, Review, RoleState, StageDone
+from perdure.domain.roles.stop_rules import RoleDecision, RoleFacts
 from perdure.domain.run.iteration_record import spent_since, with_account
 from perdure.domain.run.result import Mark
 from perdure.domain.tools.definitions import EXCERPT_CHARACTERS

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.delegation.spec import DelegationSettings, DelegationSpec
 from perdure.domain.llm.usage import Usage
 from perdure.domain.roles.definition import LoopSnapshot, RoleDefinition

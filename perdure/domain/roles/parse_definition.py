@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.evaluation.conditions import FIELDS as CONDITION_FIELDS
+from perdure.domain.evaluation.termination_conditions import FIELDS as CONDITION_FIELDS
 from perdure.domain.foundation.problems import OBJECT, Problem, nearest_name, path_of, problems_of
 from perdure.domain.roles.definition import (
     LoopDefinition,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from perdure.domain.budget.envelope import Budget
-from perdure.domain.evaluation.termination import limits_of
+from perdure.domain.budget.accounting import Budget
+from perdure.domain.evaluation.check_termination import limits_of
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.result import Origin

@@ -6,7 +6,7 @@ criteria of a review, or a moment.
 
 import re
 
-from perdure.domain.evaluation.conditions import MAX_DEPTH
+from perdure.domain.evaluation.termination_conditions import MAX_DEPTH
 
 REVIEW_CRITERIA = "The work meets the goal completely and is of good quality."
 _NUMBER = re.compile(r"\d+(\.\d+)?")

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS, BudgetLimits
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.budget.accounting import MAX_ITERATIONS, BudgetLimits
+from perdure.domain.evaluation.termination_conditions import (
     Combined,
     Condition,
     EvaluationBound,

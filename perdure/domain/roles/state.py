@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Self
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.accounting import Spend
 from perdure.domain.evaluation.scores import Finding
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.refs import BlobRef

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from perdure.domain.budget.accounting import Reservation
 from perdure.domain.budget.allowances import Allowance as Allowance
-from perdure.domain.budget.envelope import Reservation
 from perdure.domain.evaluation.judge_cache import CacheScope
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.scores import DimensionScore

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.budget.amend import beyond_share
-from perdure.domain.budget.envelope import Budget, BudgetLimits
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.foundation.plain_text import folded
 from perdure.domain.foundation.problems import problems_of

@@ -11,8 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
 
-from perdure.domain.budget.allowances import CHILD_FRACTION_RANGE, allocate_child
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     Budget,
     BudgetLimits,
     LimitReached,
@@ -20,6 +19,7 @@ from perdure.domain.budget.envelope import (
     release,
     reserve,
 )
+from perdure.domain.budget.allowances import CHILD_FRACTION_RANGE, allocate_child
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.result import SpendReport

@@ -10,8 +10,8 @@ from typing import Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.budget.amend import amend
-from perdure.domain.budget.envelope import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel

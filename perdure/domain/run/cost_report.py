@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from perdure.domain.budget.journal import AttemptRow
-from perdure.domain.budget.ledger import SpendCell, SpendLine
+from perdure.domain.budget.spend_report import SpendCell, SpendLine
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost
 from perdure.domain.run.child_runs import slice_usage

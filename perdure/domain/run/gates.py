@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
-from perdure.domain.budget.envelope import MOST_SECONDS
+from perdure.domain.budget.accounting import MOST_SECONDS
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import folded, visible

@@ -11,7 +11,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.accounting import Spend
 from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals, Usage, add_cost

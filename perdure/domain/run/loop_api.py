@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import Reservation
+from perdure.domain.budget.accounting import Reservation
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.json_extraction import read_json

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.llm.transcript import TranscriptRef

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel, WorkflowInput
 from perdure.domain.foundation.plain_text import in_words
 from perdure.domain.foundation.retry_policies import (
@@ -21,7 +21,7 @@ from perdure.domain.foundation.retry_policies import (
     FAILOVER_ATTEMPTS,
     PROVIDER_ATTEMPTS,
 )
-from perdure.domain.foundation.size_limits import oversize
+from perdure.domain.foundation.spec_size_limits import oversize
 from perdure.domain.llm.call_settings import CallSettings
 from perdure.domain.llm.requests import CacheLife
 from perdure.domain.run.control import Control

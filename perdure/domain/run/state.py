@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.llm.usage import Usage

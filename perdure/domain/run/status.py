@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.child_questions import Question

@@ -8,7 +8,7 @@ from itertools import chain
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.outcomes import Lifecycle, lifecycle
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTE_LIMIT
 from perdure.domain.foundation.plain_text import clipped_line

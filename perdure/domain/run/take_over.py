@@ -7,7 +7,7 @@ that it started after it work for nobody, and records that it wrote after it are
 
 from decimal import Decimal
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.accounting import Spend
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.tolerance import read
 from perdure.domain.run.child_runs import WAVE, ChildStatus, noted

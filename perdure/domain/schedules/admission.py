@@ -8,7 +8,7 @@ is refused in words.
 from decimal import Decimal
 from typing import Literal
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.schedules.plan import MonthlyBudget
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from perdure.domain.budget.envelope import Count, Money
+from perdure.domain.budget.accounting import Count, Money
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LoopKind
 from perdure.domain.foundation.problems import nearest_name

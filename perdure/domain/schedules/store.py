@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway
 from perdure.domain.schedules.plan import SchedulePlan

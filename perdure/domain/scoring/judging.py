@@ -6,7 +6,7 @@ from decimal import ROUND_FLOOR, Decimal
 
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding
 from perdure.domain.foundation.refs import BlobRef

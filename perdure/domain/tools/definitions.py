@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from perdure.domain.budget.envelope import Reservation
+from perdure.domain.budget.accounting import Reservation
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.refs import BlobRef

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from perdure.domain.budget.envelope import MOST_SECONDS
+from perdure.domain.budget.accounting import MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import repeated
 from perdure.domain.tools.definitions import AccessLevel

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from perdure.domain.budget.envelope import worst_cost
+from perdure.domain.budget.accounting import worst_cost
 from perdure.domain.evaluation.rubric import Rubric, unknown_checks
 from perdure.domain.experiments.plan import (
     Arm,

@@ -36,8 +36,8 @@ from perdure.interfaces.rest import (
     tasks,
     trees,
 )
-from perdure.interfaces.rest.auth import needs, within_reach
 from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Authentication
+from perdure.interfaces.rest.callers import needs, within_reach
 from perdure.interfaces.rest.error_responses import Refused, document, handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts

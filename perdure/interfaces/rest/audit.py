@@ -17,7 +17,7 @@ from perdure.domain.run.audit import (
     Outcome,
 )
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Admin, Site
+from perdure.interfaces.rest.callers import Admin, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 
-from perdure.domain.budget.ledger import SpendFilter, SpendKey
-from perdure.interfaces.rest.auth import Reader, Site
+from perdure.domain.budget.spend_report import SpendFilter, SpendKey
+from perdure.interfaces.rest.callers import Reader, Site
 from perdure.interfaces.rest.error_responses import invalid
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.spending import Spending, csv_name, csv_text, period_of, spending

@@ -10,7 +10,7 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.roles.definition_library import Origin, StoredDefinition
 from perdure.domain.run.loop_api import LoopParameter
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Operator, Reader, Site
+from perdure.interfaces.rest.callers import Operator, Reader, Site
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.runs import PREFIX

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from perdure.domain.retention.erasure import Erased
-from perdure.interfaces.rest.auth import Admin, Site
+from perdure.interfaces.rest.callers import Admin, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
 

@@ -21,7 +21,7 @@ from perdure.domain.run.live_text import LiveCall, newest_text
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.interfaces.live_text import looks
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Caller, Reader, Site, known_run, site_of, while_admitted
+from perdure.interfaces.rest.callers import Caller, Reader, Site, known_run, site_of, while_admitted
 from perdure.interfaces.rest.error_responses import Refused, as_refusal
 from perdure.interfaces.rest.news import News
 from perdure.interfaces.rest.request_limits import BoundedRoute

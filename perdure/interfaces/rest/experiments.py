@@ -23,7 +23,7 @@ from perdure.interfaces.experiments.export import csv_of, json_lines_of, markdow
 from perdure.interfaces.experiments.planned import PlannedExperiment, planned
 from perdure.interfaces.experiments.reading import Found, read_report
 from perdure.interfaces.experiments.report import ExperimentReport
-from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
+from perdure.interfaces.rest.callers import Caller, Operator, Reader, Site, note_requester
 from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields

@@ -6,7 +6,7 @@ import yaml
 from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 
-from perdure.interfaces.rest.auth import Operator, Site, known_run
+from perdure.interfaces.rest.callers import Operator, Site, known_run
 from perdure.interfaces.rest.idempotent_start import Starts, waiting
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import (

@@ -11,7 +11,7 @@ from perdure.domain.run.gates import NO_SUCH_GATE, Gate, read_name
 from perdure.domain.run.messages import GATE_CHARACTERS, Answer, Receipt
 from perdure.gateway.types import OpenGate
 from perdure.interfaces.formatting import some_of
-from perdure.interfaces.rest.auth import Answerer, Caller, Reader, Site, known_run
+from perdure.interfaces.rest.callers import Answerer, Caller, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute

@@ -10,8 +10,8 @@ from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.installation.access import ApiToken
 from perdure.gateway.types import RunFilter
 from perdure.interfaces.metrics_outlet import MetricsOutlet
-from perdure.interfaces.rest.auth import Site, needs
 from perdure.interfaces.rest.auth_middleware import CALLER, METRICS_PATH
+from perdure.interfaces.rest.callers import Site, needs
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Readiness
 from perdure.interfaces.rest.settings import METRICS, ApiSite

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.interfaces.library import Library, LibraryEntry, LibraryItem, Shelf, State, place_of
-from perdure.interfaces.rest.auth import Operator, Reader, Site
+from perdure.interfaces.rest.callers import Operator, Reader, Site
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors, foreign_cursor
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page

@@ -5,7 +5,7 @@ from fastapi.responses import Response
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.interfaces.model_calls import attachment_shown, calls_of, told
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.callers import Reader, Site, known_run
 from perdure.interfaces.rest.paging import CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.run_reads import Index

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query
 
 from perdure.domain.run.notices import Notice, NoticePlace, NoticeState
 from perdure.interfaces.notices import send_again
-from perdure.interfaces.rest.auth import Admin, Site
+from perdure.interfaces.rest.callers import Admin, Site
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.schemas import Page

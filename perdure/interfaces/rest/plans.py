@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from perdure.interfaces.look_ahead import look_ahead
 from perdure.interfaces.plan import RunPlan
-from perdure.interfaces.rest.auth import Operator, Site
+from perdure.interfaces.rest.callers import Operator, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute, Fields
 from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.rest.scopes import trusted_submission

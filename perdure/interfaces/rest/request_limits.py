@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from starlette.types import Message, Receive
 
 from perdure.domain.foundation.json_extraction import NestedTooDeep, RefusedJson, read_json
-from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.callers import site_of
 from perdure.interfaces.rest.error_responses import Refused, invalid, unknown
 
 DEPTH = 32

@@ -12,7 +12,7 @@ from perdure.domain.run.messages import (
     Retry,
     Stop,
 )
-from perdure.interfaces.rest.auth import Operator, Site
+from perdure.interfaces.rest.callers import Operator, Site
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX, Key, steer
 from perdure.interfaces.rest.schemas import AmendBody, InputBody, NoteBody, StopBody

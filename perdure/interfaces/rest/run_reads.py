@@ -14,7 +14,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.specs import RUN_SPEC, RunSpec
 from perdure.domain.turns.records import IterationRecord
 from perdure.interfaces.explanation import Explanation, explain_run
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.callers import Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import WrongState
 from perdure.interfaces.rest.events import Streams
 from perdure.interfaces.rest.metrics import metrics_of

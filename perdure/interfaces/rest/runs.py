@@ -18,7 +18,7 @@ from perdure.domain.run.messages import NAME_CHARACTERS, VERB_OF, Amend, AnyMess
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import RunFilter, RunPage, RunRow
-from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, known_run
+from perdure.interfaces.rest.callers import Caller, Operator, Reader, Site, known_run
 from perdure.interfaces.rest.error_responses import Refused, WrongState, invalid
 from perdure.interfaces.rest.idempotent_start import Starts, waiting
 from perdure.interfaces.rest.paging import PAGE, CursorText, Limit, cursors

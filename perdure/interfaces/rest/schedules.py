@@ -14,7 +14,7 @@ from perdure.domain.installation.access import IdempotencyRecord, schedule_sourc
 from perdure.domain.run.audit import Action
 from perdure.domain.schedules.plan import LONGEST_NAME, NAME, MonthlyBudget, Overlap, Times
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
-from perdure.interfaces.rest.auth import Caller, Operator, Reader, Site, note_requester
+from perdure.interfaces.rest.callers import Caller, Operator, Reader, Site, note_requester
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import StartKey, require_same

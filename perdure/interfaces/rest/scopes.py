@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.foundation.problems import shown
 from perdure.domain.trust_requirements import execution_needs, written_needs
-from perdure.interfaces.rest.auth import Caller
+from perdure.interfaces.rest.callers import Caller
 from perdure.interfaces.rest.error_responses import Refused, invalid
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.tokens import is_below, require_start, trusted_places

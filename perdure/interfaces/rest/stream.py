@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from perdure.domain.run.live_text import POSITIONS_LENGTH, LiveReading
 from perdure.interfaces.places import Hide
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.callers import Reader, Site, known_run
 from perdure.interfaces.rest.events import (
     EVENT_SCHEMA,
     HEARTBEAT_S,

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, JsonValue
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotFound
 from perdure.interfaces.definitions import DEFINITIONS, Definition, definitions
-from perdure.interfaces.rest.auth import Reader
+from perdure.interfaces.rest.callers import Reader
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.submission.layers import Fields
 from perdure.submission.task_file import read_file

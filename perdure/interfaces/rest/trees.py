@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.run.child_runs import ChildStatus
-from perdure.interfaces.rest.auth import Reader, Site, known_run
+from perdure.interfaces.rest.callers import Reader, Site, known_run
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
 from perdure.interfaces.run_tree import Below, tree_below

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.installation.access import ApiToken, Scope
-from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.callers import site_of
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.api_calls import DEFECT, Api, ApiProblem, Shape

@@ -13,7 +13,7 @@ from perdure.activities.support import journaled_model
 from perdure.activities.support.heartbeat import within
 from perdure.activities.support.journaled_model import Answered, Backoff, JournaledModel, NotSent
 from perdure.activities.support.live_text_writer import LiveTextWriter
-from perdure.activities.support.model_attempts import call_context, within_window
+from perdure.activities.support.prepared_attempt import call_context, within_window
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.allowances import Allowance
 from perdure.domain.llm.errors import ModelError, ModelFacts

@@ -18,7 +18,7 @@ import pytest
 from waiting import eventually
 
 from perdure.adapters.llm import embedded_facts, embedded_server
-from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.adapters.llm.embedded_client import EmbeddedModel
 from perdure.adapters.llm.embedded_facts import embedded_available
 from perdure.domain.llm.transcript import user_text
 from tests.adapters.llm.support import (

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from inline_snapshot import snapshot
 
-from perdure.adapters.llm.embedded import PREFILL, EmbeddedModel, call_as_text
+from perdure.adapters.llm.embedded_client import PREFILL, EmbeddedModel, call_as_text
 from perdure.domain.llm.requests import ToolOffer
 from perdure.domain.llm.transcript import TextBlock, ToolUseBlock
 from tests.adapters.llm.support import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.adapters.llm.access import ModelAccess, access_from, default_model, lacking_models
-from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.adapters.llm.embedded_client import EmbeddedModel
 from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.messages import MessagesModel
 from perdure.adapters.llm.pricing import ModelPrices, PriceSheet, SheetEntry

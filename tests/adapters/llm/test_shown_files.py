@@ -7,7 +7,7 @@ import pytest
 from inline_snapshot import snapshot
 from pictures import pdf, png
 
-from perdure.adapters.llm.embedded import EmbeddedModel
+from perdure.adapters.llm.embedded_client import EmbeddedModel
 from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.requests import ModelRequest
 from perdure.domain.llm.transcript import (

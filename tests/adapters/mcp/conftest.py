@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.mcp.server_config import AllowedServers
-from perdure.adapters.mcp.servers import McpServers
+from perdure.adapters.mcp.server_tools import McpServers
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation
 from perdure.domain.tools.mcp_servers import ServerSpec
 

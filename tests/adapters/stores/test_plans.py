@@ -30,7 +30,7 @@ from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.journal import SqlJournal
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.schedules import SqlSchedules
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.memory.entries import Origin
 from perdure.domain.ports import RecordStore
 from perdure.domain.retention.erasure import Tombstone

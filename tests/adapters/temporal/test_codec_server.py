@@ -16,8 +16,8 @@ from temporalio.converter import WorkflowSerializationContext
 from waiting import eventually
 
 from perdure.adapters.temporal import codec_server
-from perdure.adapters.temporal.codec import EncryptionCodec
 from perdure.adapters.temporal.codec_server import CodecServer
+from perdure.adapters.temporal.encryption import EncryptionCodec
 from perdure.domain.foundation.errors import ServiceUnavailable
 
 KEY, OTHER = bytes(range(32)), bytes(32)

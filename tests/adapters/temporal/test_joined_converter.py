@@ -25,7 +25,7 @@ from temporalio.converter import (
 
 from perdure.adapters.temporal.data_converter import PerdurePayloadConverter
 from perdure.adapters.temporal.joined_converter import beside, is_joined, joined
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.task_start import TaskInput
 
 

@@ -16,8 +16,8 @@ from perdure.adapters.stores.erasure import SqlErasure
 from perdure.adapters.stores.figures import SqlFigures
 from perdure.adapters.stores.schedules import SqlSchedules
 from perdure.adapters.stores.tables import attempts, replies, spend_totals
-from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.budget.ledger import ALL_CALLS, Period, SpendFilter
+from perdure.domain.budget.accounting import BudgetLimits
+from perdure.domain.budget.spend_report import ALL_CALLS, Period, SpendFilter
 from perdure.domain.llm.usage import Usage
 from perdure.domain.retention.erasure import Tombstone
 from perdure.domain.schedules.plan import MonthlyBudget, SchedulePlan, Times

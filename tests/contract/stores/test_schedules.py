@@ -20,7 +20,7 @@ from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.records import SqlRecords
 from perdure.adapters.stores.schedules import SqlSchedules
 from perdure.adapters.stores.tables import attempts, schedule_bookings
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.status import StoredRun

@@ -7,7 +7,7 @@ import pytest
 
 from perdure.domain.agent.result import agent_result
 from perdure.domain.agent.state import AgentState
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.turns.settings import AgentSettings, resolve

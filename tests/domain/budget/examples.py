@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
 UNLIMITED = {"tokens": None, "cost_usd": None, "active_time": None}

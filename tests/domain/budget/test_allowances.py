@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.allowances import (
-    ReplyKind,
-    judged_reply,
-    judging,
-    least_output,
-    reviewed_room,
-)
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     MIN_OUTPUT_TOKENS,
     Budget,
     BudgetLimits,
@@ -23,6 +16,13 @@ from perdure.domain.budget.envelope import (
     fit_call,
     reserve,
     worst_cost,
+)
+from perdure.domain.budget.allowances import (
+    ReplyKind,
+    judged_reply,
+    judging,
+    least_output,
+    reviewed_room,
 )
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.llm.usage import Usage

@@ -4,8 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.budget import envelope as budgets
-from perdure.domain.budget.envelope import Budget, BudgetLimits, CallFit, LimitReached, Reservation
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import (
+    Budget,
+    BudgetLimits,
+    CallFit,
+    LimitReached,
+    Reservation,
+)
 from perdure.domain.llm.requests import Price
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from tests.domain.budget.examples import account, budget

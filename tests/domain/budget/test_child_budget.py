@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.budget.allowances import allocate_child
 from perdure.domain.budget.amend import beyond_share
-from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
 

@@ -11,7 +11,7 @@ from perdure.domain.delegation.progress import (
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.repeat_detection import repeat_refusal
+from perdure.domain.delegation.repeated_work import repeat_refusal
 from perdure.domain.delegation.results import WorkerEnd, WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.outcomes import RunEnd

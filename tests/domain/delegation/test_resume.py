@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.domain.budget.envelope import Budget, Spend
+from perdure.domain.budget.accounting import Budget, Spend
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import (

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 from pydantic_core import _pydantic_core
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import Budget
+from perdure.domain.budget.accounting import Budget
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.problems import Problem, allowed, known_to_library, problems_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import AssumePrice, Budget, BudgetLimits
+from perdure.domain.budget.accounting import AssumePrice, Budget, BudgetLimits
 from perdure.domain.memory.learn_messages import (
     COST_USD,
     TOKENS,

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, settle
+from perdure.domain.budget.accounting import Budget, BudgetLimits, settle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import TokenSizes
 from perdure.domain.llm.usage import AttemptTotals, Usage
-from perdure.domain.refine.decision import decide
 from perdure.domain.refine.iteration_rules import (
     cut_decision,
     end_detail,
@@ -26,6 +25,7 @@ from perdure.domain.refine.iteration_rules import (
 from perdure.domain.refine.result import savings_of
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.refine.state import BestDraft, Draft, RefineState
+from perdure.domain.refine.stop_rules import decide
 from perdure.domain.refine.token_savings import economized
 from perdure.domain.run.cost_report import charged
 from perdure.domain.turns.records import IterationRecord

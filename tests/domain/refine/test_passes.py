@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from perdure.domain.evaluation.check_termination import TerminationFacts
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, overall_score
-from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import Trajectory
-from perdure.domain.refine.decision import Facts, decide
 from perdure.domain.refine.spec import RefineSettings
+from perdure.domain.refine.stop_rules import Facts, decide
 
 MANY = {"max_iterations": 9, "improvement_threshold": None}
 TREE = {"termination": {"type": "confidence", "threshold": 0.99}}

@@ -5,11 +5,10 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.refine.decision import Decision, decide
 from perdure.domain.refine.iteration_rules import facts_of, fold, record_of
 from perdure.domain.refine.resume import (
     between_iterations,
@@ -20,6 +19,7 @@ from perdure.domain.refine.resume import (
 )
 from perdure.domain.refine.spec import RefineSettings, RefineSpec
 from perdure.domain.refine.state import Draft, RefineState, SingleAnswer
+from perdure.domain.refine.stop_rules import Decision, decide
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import as_stored
 from perdure.domain.turns.guidance import PendingInput

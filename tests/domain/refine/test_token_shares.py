@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.refine.token_savings import ceiling, share_used
 
 

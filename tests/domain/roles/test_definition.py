@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.evaluation.termination_conditions import (
     EvaluationBound,
     GoalBound,
     IterationBound,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.usage import Usage
 from perdure.domain.outputs.diff import output_hash

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from condition_trees import read_condition
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS, BudgetLimits
-from perdure.domain.evaluation.conditions import Condition
-from perdure.domain.evaluation.termination import Clocks, clocks, limits_of
+from perdure.domain.budget.accounting import MAX_ITERATIONS, BudgetLimits
+from perdure.domain.evaluation.check_termination import Clocks, clocks, limits_of
+from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.roles.spec import compares_outputs, round_limit, with_rounds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.roles.definition import RoleDefinition
 from perdure.domain.roles.iteration_rules import stage_record
 from perdure.domain.roles.nested_loops import record_of_child

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.roles.resume import between_iterations, cleared, completed, last_state
 from perdure.domain.roles.state import Review, RoleState, StageDone

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import (
+from perdure.domain.budget.accounting import (
     Budget,
     BudgetLimits,
     LimitReached,

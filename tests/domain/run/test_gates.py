@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.run import gate_lifecycle
 from perdure.domain.run.control import NOTES_KEPT, Control, take
 from perdure.domain.run.gates import (

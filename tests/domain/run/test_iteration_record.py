@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import Spend
+from perdure.domain.budget.accounting import Spend
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.transcript import TranscriptRef
 from perdure.domain.llm.usage import AttemptTotals, Usage

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.agent.state import AgentState, slim_agent
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Reservation, Spend, reserve
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Reservation, Spend, reserve
 from perdure.domain.budget.journal import AttemptRow, AttemptState
 from perdure.domain.llm.transcript import (
     Message,

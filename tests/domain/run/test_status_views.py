@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.run.child_questions import question_of
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.gate_lifecycle import open_gate

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import Budget, BudgetLimits, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.run.child_runs import WAVE, child_name, child_number
 from perdure.domain.run.result import SpendReport

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.schedules.admission import Admitted, MonthlySpend, TurnedAway, admission
 from perdure.domain.schedules.plan import MonthlyBudget
 

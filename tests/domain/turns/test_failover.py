@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.llm.requests import ModelProfile, Price
 from perdure.domain.turns.failover import first_model, left_behind, next_model, unpriced
 

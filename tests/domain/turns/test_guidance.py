@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.run import control as rules
 from perdure.domain.run.control import Control
 from perdure.domain.run.messages import AddInput, Amend

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from perdure.domain.agent.result import agent_budget
 from perdure.domain.agent.spec import AgentSpec
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.delegation.decisions import Envelope
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.worker_specs import worker_spec

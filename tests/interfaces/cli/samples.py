@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.events import Event, EventType
 from perdure.domain.run.gates import Gate

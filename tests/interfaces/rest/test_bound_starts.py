@@ -8,8 +8,8 @@ import pytest
 
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.rest.app import ROUTERS
-from perdure.interfaces.rest.auth import FOR_BOUND, within_reach
 from perdure.interfaces.rest.auth_middleware import CALLER
+from perdure.interfaces.rest.callers import FOR_BOUND, within_reach
 from perdure.interfaces.rest.error_responses import Refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from rest import TASK, Rest, client_of
 from perdure.domain.run.spec import STARTED_BY
 from perdure.domain.specs import RUN_SPEC
 from perdure.interfaces.rest.app import ROUTERS
-from perdure.interfaces.rest.auth import FOR_BOUND
+from perdure.interfaces.rest.callers import FOR_BOUND
 
 LOOPS = "/api/v1/loops"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import Response
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.run.events import Event
 from perdure.domain.run.status import BudgetStatus, RunStatus
 from perdure.interfaces.rest import events

@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 from waiting import eventually
 
 from perdure.domain.installation.access import Credentials
-from perdure.interfaces.rest import auth, events, stream
+from perdure.interfaces.rest import callers, events, stream
 from perdure.interfaces.rest.app import build_app
 from perdure.interfaces.rest.error_responses import Refused
 from perdure.interfaces.rest.events import CountedStream, Feeds, Streams
@@ -120,7 +120,7 @@ async def test_a_stream_ends_with_its_token(
     rest, run = waiting
     for module in (events, stream):
         monkeypatch.setattr(module, "HEARTBEAT_S", 0.05)
-    monkeypatch.setattr(auth.while_admitted, "__kwdefaults__", {"every_s": 0.0})
+    monkeypatch.setattr(callers.while_admitted, "__kwdefaults__", {"every_s": 0.0})
     text = await rest.token("read")
     made = Credentials.read(text)
     assert made is not None

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.installation.access import ApiToken
 from perdure.domain.run.child_questions import question_of
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Answer, Receipt
 from perdure.domain.run.status import BudgetStatus, RunStatus
-from perdure.interfaces.rest.auth import Caller
+from perdure.interfaces.rest.callers import Caller
 from perdure.interfaces.rest.gates import answer, get_gate
 from perdure.interfaces.rest.schemas import AnswerBody
 from perdure.interfaces.rest.settings import ApiRules

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.domain.budget.envelope import DIMENSIONS, BudgetLimits
+from perdure.domain.budget.accounting import DIMENSIONS, BudgetLimits
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.run.gates import CHOICES, Gate, GateKind
 from perdure.domain.run.status import BudgetStatus

@@ -11,7 +11,7 @@ from account_books import Books
 from page_visit import Visitor
 from rest import Rest
 
-from perdure.domain.budget.ledger import InputSavings, Period, SpendLine
+from perdure.domain.budget.spend_report import InputSavings, Period, SpendLine
 from perdure.domain.llm.usage import Usage
 from perdure.interfaces.spending import Spending
 from perdure.interfaces.web.api_calls import problem_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.roles.state import RoleState
 from perdure.domain.turns.tool_call_rules import ToolCounters
 from perdure.domain.turns.turn import TurnState

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.run import AnyRun
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.roles.state import SEEN_KEPT, RoleState
 from perdure.domain.run.control import Control
 from perdure.domain.run.gate_lifecycle import open_gate

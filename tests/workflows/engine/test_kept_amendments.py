@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.refine.result import refine_result
 from perdure.domain.refine.resume import first_state

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.messages import ManageReport
 from perdure.domain.delegation.progress import ManagerProgress

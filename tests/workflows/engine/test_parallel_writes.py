@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.tools.workspaces import HostedFolder
 from perdure.domain.turns.settings import Turns

@@ -11,7 +11,7 @@ import pytest
 from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached, Spend
+from perdure.domain.budget.accounting import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.foundation.retry_policies import LOST_WORKERS, UNHEARD_ROUNDS
 from perdure.domain.run.control import Control
 from perdure.domain.run.gate_lifecycle import open_gate
@@ -20,7 +20,7 @@ from perdure.domain.turns.turn import Ending
 from perdure.workflows.engine.human_input import HumanInput
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
-from perdure.workflows.engine.model_attempts import Unpriced
+from perdure.workflows.engine.model_call_tries import Unpriced
 from perdure.workflows.engine.run import AnyRun
 from perdure.workflows.engine.step_runner import Completed, StepFailed, StepRunner
 from perdure.workflows.engine.working_folder import WorkingFolder

@@ -15,8 +15,8 @@ from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.fitting import Fitting
 from perdure.workflows.engine.limit_questions import LimitQuestions
 from perdure.workflows.engine.lost_worker_retries import LostWorkerRetries
-from perdure.workflows.engine.model_attempts import Called
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
+from perdure.workflows.engine.model_call_tries import Called
 from perdure.workflows.engine.model_caller import ModelCaller
 from perdure.workflows.engine.policies import ModelSelection
 from perdure.workflows.engine.run import AnyRun

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from temporalio import workflow
 
-from perdure.domain.budget.envelope import Budget, BudgetLimits
+from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.roles.state import RoleState
 from perdure.workflows.role_parts.run import RoleRun
 

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.agent.state import AgentInput
-from perdure.domain.budget.envelope import Budget, BudgetLimits, LimitReached
+from perdure.domain.budget.accounting import Budget, BudgetLimits, LimitReached
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.control import Control
 from perdure.domain.run.spec import LoopInput, Placement

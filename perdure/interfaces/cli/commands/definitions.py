@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from perdure.domain.evaluation.conditions import past_moments
+from perdure.domain.evaluation.termination_conditions import past_moments
 from perdure.domain.foundation.errors import NotAllowed, NotFound, ServiceUnavailable, StoreError
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.roles.definition_library import Library, StoredDefinition, refusal

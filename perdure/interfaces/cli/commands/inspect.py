@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import RenderableType
 
-from perdure.domain.budget.ledger import ALL_CALLS, SpendFilter, SpendKey
+from perdure.domain.budget.spend_report import ALL_CALLS, SpendFilter, SpendKey
 from perdure.domain.evaluation.outcomes import Lifecycle, Outcome
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.run.control import Phase

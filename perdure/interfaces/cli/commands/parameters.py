@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import JsonValue
 
-from perdure.domain.budget.envelope import BudgetLimits
+from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.interfaces.cli.session import Session

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
-from perdure.domain.budget.ledger import InputSavings, SpendLine
+from perdure.domain.budget.spend_report import InputSavings, SpendLine
 from perdure.domain.run.cost_report import CostLine, CostReport
 from perdure.interfaces.cli.views.layout import DIM, WARN, line, pairs, stack, table
 from perdure.interfaces.cli.views.status import spend_line

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
-from perdure.domain.budget.ledger import (
+from perdure.domain.budget.spend_report import (
     ALL_CALLS,
     InputSavings,
     Period,

@@ -14,7 +14,7 @@ from perdure.domain.run.gates import Gate
 from perdure.domain.run.messages import Receipt
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.types import OpenGate
-from perdure.interfaces.rest.auth import Caller
+from perdure.interfaces.rest.callers import Caller
 from perdure.interfaces.rest.schemas import Gates
 from perdure.interfaces.web.api_calls import Api, ApiProblem, at
 from perdure.interfaces.web.inbox.cards import LIMITS, cards_of, groups_of, scores_text

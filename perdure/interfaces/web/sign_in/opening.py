@@ -7,7 +7,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from perdure.domain.installation.access import ApiToken
-from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.callers import site_of
 from perdure.interfaces.rest.connections import address_of
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN, parts_of

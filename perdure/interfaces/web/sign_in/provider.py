@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from perdure.domain.foundation.errors import NotAllowed, PerdureError, ServiceUnavailable
 from perdure.domain.installation.access import ApiToken
 from perdure.domain.installation.single_sign_on import Attempt, Person, SingleSignOn, renewed
-from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.callers import site_of
 from perdure.interfaces.rest.settings import ApiSite
 from perdure.interfaces.web.cookies import drop_cookie, given_cookies, is_secure, set_cookie
 from perdure.interfaces.web.entrance import SIGN_IN

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from perdure.domain.installation.access import ApiToken
-from perdure.interfaces.rest.auth import site_of
+from perdure.interfaces.rest.callers import site_of
 from perdure.interfaces.tokens import caller_of
 from perdure.interfaces.web.cookies import is_secure
 from perdure.interfaces.web.entrance import SIGN_IN

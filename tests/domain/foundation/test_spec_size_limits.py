@@ -6,7 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from perdure.domain.foundation.problems import problems_of
-from perdure.domain.foundation.size_limits import DEEPEST, MOST_CHARACTERS, MOST_ENTRIES, oversize
+from perdure.domain.foundation.spec_size_limits import (
+    DEEPEST,
+    MOST_CHARACTERS,
+    MOST_ENTRIES,
+    oversize,
+)
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.specs import RUN_SPEC
 from perdure.domain.turns.settings import ToolFilter

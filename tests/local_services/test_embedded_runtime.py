@@ -21,8 +21,8 @@ from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 from perdure.domain.foundation.progress import Standing
 from perdure.domain.ports import Endpoints
-from perdure.local_services import embedded
-from perdure.local_services.embedded import EmbeddedRuntime
+from perdure.local_services import embedded_runtime
+from perdure.local_services.embedded_runtime import EmbeddedRuntime
 from perdure.local_services.processes import ProcessRef, is_alive
 from perdure.local_services.state import HomeFiles, read_state
 from tests.local_services.support import (
@@ -175,7 +175,7 @@ async def test_two_commands_at_once_start_one_supervisor(
 ) -> None:
     script = (
         "import asyncio, json, os, sys\n"
-        "from perdure.local_services.embedded import EmbeddedRuntime\n"
+        "from perdure.local_services.embedded_runtime import EmbeddedRuntime\n"
         "from perdure.adapters.settings.variables import Settings\n"
         "command = tuple(json.loads(sys.argv[2]))\n"
         "settings = Settings.load(home=sys.argv[1], local_model='off', worker_command=command)\n"
@@ -220,7 +220,7 @@ async def test_search_attribute_of_another_type_is_an_error(runtime: EmbeddedRun
         RemoveSearchAttributesRequest,
     )
 
-    from perdure.local_services.search_attributes import register_search_attributes
+    from perdure.local_services.register_search_attributes import register_search_attributes
 
     client = await _client(await runtime.ensure())
     name = "PerdureScore"
@@ -353,8 +353,8 @@ async def test_a_full_disk_is_named_when_the_services_do_not_start(
     def ended(*_given: object) -> ProcessRef:
         return ProcessRef(pid=2**22 + 1, started="never")
 
-    monkeypatch.setattr(embedded.shutil, "disk_usage", no_room)
-    monkeypatch.setattr(embedded, "spawn_supervisor", ended)
+    monkeypatch.setattr(embedded_runtime.shutil, "disk_usage", no_room)
+    monkeypatch.setattr(embedded_runtime, "spawn_supervisor", ended)
     with pytest.raises(RuntimeUnavailable, match=r"the disk of .* is full .*Free disk space"):
         await EmbeddedRuntime(settings_of()).ensure()
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS
-from perdure.domain.evaluation.conditions import Condition
+from perdure.domain.budget.accounting import MAX_ITERATIONS
+from perdure.domain.evaluation.check_termination import TerminationFacts, check_termination
 from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
-from perdure.domain.evaluation.termination import TerminationFacts, check_termination
+from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.turns.records import Decision
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, field_validator, model_validator
 
-from perdure.domain.budget.envelope import MAX_ITERATIONS, MOST_SECONDS
+from perdure.domain.budget.accounting import MAX_ITERATIONS, MOST_SECONDS
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import Problem
 

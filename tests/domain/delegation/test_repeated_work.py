@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.delegation.decisions import Envelope
-from perdure.domain.delegation.repeat_detection import (
+from perdure.domain.delegation.repeated_work import (
     PastWork,
     Surroundings,
     logical_worker,

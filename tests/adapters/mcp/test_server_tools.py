@@ -205,7 +205,7 @@ async def test_a_server_that_never_lists_its_tools_does_not_hold_up_a_run(
     program = tmp_path / "silent.py"
     program.write_text(SILENT)
     servers = probe.servers(command=[sys.executable, str(program)])
-    monkeypatch.setattr("perdure.adapters.mcp.servers.PINNING_S", 3.0)
+    monkeypatch.setattr("perdure.adapters.mcp.server_tools.PINNING_S", 3.0)
     with pytest.raises(InvalidInput, match=r"does not work .* it listed no tools within 3 s"):
         await probe.pinned(servers)
 
@@ -244,7 +244,7 @@ async def test_closing_ends_the_programs(probe):
 
 @pytest.mark.long
 async def test_too_many_tools_are_refused_with_the_way_out(probe, monkeypatch):
-    monkeypatch.setattr("perdure.adapters.mcp.servers.TOOLS_AT_MOST", 3)
+    monkeypatch.setattr("perdure.adapters.mcp.server_tools.TOOLS_AT_MOST", 3)
     with pytest.raises(InvalidInput, match="Pick some with `allow`"):
         await probe.pinned(probe.servers())
     few = await probe.pinned(probe.servers(), {"name": "probe", "allow": ["shout"]})

@@ -2,8 +2,8 @@
 
 Conditions are the ones that a task or definition writes itself, read after an iteration's
 evaluation and before any refinement. The built-in rules of a refine loop (regression, patience,
-repeated output …) are in `perdure.domain.refine.decision`, those of a loop of roles in
-`perdure.domain.roles.decision`.
+repeated output …) are in `perdure.domain.refine.stop_rules`, those of a loop of roles in
+`perdure.domain.roles.stop_rules`.
 """
 
 import math
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from perdure.domain.budget.envelope import BudgetLimits
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.budget.accounting import BudgetLimits
+from perdure.domain.evaluation.outcomes import RunEnd, ended
+from perdure.domain.evaluation.termination_conditions import (
     Combined,
     Comparison,
     Condition,
@@ -32,7 +33,6 @@ from perdure.domain.evaluation.conditions import (
     Timeout,
     ToolBound,
 )
-from perdure.domain.evaluation.outcomes import RunEnd, ended
 from perdure.domain.evaluation.trajectory import Trajectory
 
 _LEADING_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)")

@@ -14,8 +14,8 @@ from temporalio.converter import (
 )
 
 from perdure.adapters.stores.open_stores import open_stores
-from perdure.adapters.temporal.codec import BOUND_TO, KEY_ID, EncryptionCodec
 from perdure.adapters.temporal.data_converter import ADDRESS, BlobDriver, data_converter
+from perdure.adapters.temporal.encryption import BOUND_TO, KEY_ID, EncryptionCodec
 from perdure.domain.foundation.errors import StoreError
 
 KEY, OLD, OTHER = bytes(range(32)), bytes(32), b"o" * 32

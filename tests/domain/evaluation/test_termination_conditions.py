@@ -6,7 +6,7 @@ import pytest
 from condition_trees import read_condition
 from dirty_equals import IsPartialDict
 
-from perdure.domain.evaluation.conditions import (
+from perdure.domain.evaluation.termination_conditions import (
     Combined,
     Timeout,
     certain_limit,

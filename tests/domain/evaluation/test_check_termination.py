@@ -8,12 +8,12 @@ from condition_trees import read_condition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation.outcomes import REASONS
-from perdure.domain.evaluation.termination import (
+from perdure.domain.evaluation.check_termination import (
     TerminationFacts,
     check_termination,
     leading_number,
 )
+from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.evaluation.trajectory import Trajectory
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from perdure.adapters.stores.access import SqlAudit
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
 from perdure.adapters.stores.tables import schedule_starts
-from perdure.domain.budget.ledger import (
+from perdure.domain.budget.spend_report import (
     ALL_CALLS,
     InputSavings,
     Period,

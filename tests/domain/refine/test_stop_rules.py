@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.evaluation.check_termination import TerminationFacts
 from perdure.domain.evaluation.outcomes import REASONS
-from perdure.domain.evaluation.termination import TerminationFacts
 from perdure.domain.evaluation.trajectory import Trajectory
-from perdure.domain.refine.decision import Decision, Facts, Failure, decide
 from perdure.domain.refine.spec import RefineSettings
+from perdure.domain.refine.stop_rules import Decision, Facts, Failure, decide
 
 FAILED = Failure("model_error", "the provider is away")
 BLANK = Failure("no_output", "the executor gave no text")

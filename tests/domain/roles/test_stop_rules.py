@@ -5,9 +5,9 @@ from condition_trees import read_condition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.domain.evaluation.conditions import Combined, Condition
-from perdure.domain.roles.decision import RoleFacts, decide
+from perdure.domain.evaluation.termination_conditions import Combined, Condition
 from perdure.domain.roles.spec import with_rounds
+from perdure.domain.roles.stop_rules import RoleFacts, decide
 
 
 def condition(**fields: object) -> Condition:

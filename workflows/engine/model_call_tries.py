@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from perdure.domain.budget.envelope import LimitReached
+from perdure.domain.budget.accounting import LimitReached
 from perdure.domain.foundation.names import short_model_name
 from perdure.domain.foundation.retry_policies import LOST_WORKERS
 from perdure.domain.run.activity_messages import ModelCallReport, StructuredReport

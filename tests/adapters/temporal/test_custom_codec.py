@@ -6,7 +6,7 @@ import pytest
 from upside_codec import PLACE, Turning
 
 from perdure.adapters.settings.variables import Settings
-from perdure.adapters.temporal.payload_codec import payload_codec
+from perdure.adapters.temporal.custom_codec import payload_codec
 from perdure.domain.foundation.errors import InvalidInput
 
 

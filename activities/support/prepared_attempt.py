@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from temporalio import activity
 
+from perdure.domain.budget.accounting import worst_cost
 from perdure.domain.budget.allowances import presumed
-from perdure.domain.budget.envelope import worst_cost
 from perdure.domain.budget.journal import Attempt
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import CallContext, ModelProfile, ModelRequest, Price

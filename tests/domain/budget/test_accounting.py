@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from perdure.domain.budget import envelope as budgets
+from perdure.domain.budget import accounting as budgets
+from perdure.domain.budget.accounting import DIMENSIONS, BudgetLimits, LimitReached, Reservation
 from perdure.domain.budget.amend import amend, with_amendments
-from perdure.domain.budget.envelope import DIMENSIONS, BudgetLimits, LimitReached, Reservation
 from tests.domain.budget.examples import budget
 
 

@@ -1,20 +1,20 @@
 """Where a refine loop stops or goes on: a table of rules, of which the first that applies decides.
 
-Rows, in order: `budget`, `time`, `answered`, `passed`, `regression`, `first_failure`, `quality`,
-`tool_loop_broken`, `person`, `max_iterations`, `low_score`, `tool_loop`, `repeated`,
-`degradation`, `little_gain`, `second_failure`, `go_on`. A custom termination tree stands in for the
-score half of `quality` and for `max_iterations`, `repeated`, `degradation` and `little_gain`; it is
-read before `low_score`. With the pattern `strategies` neither falls nor failures end anything.
-Conditions that a task writes itself are in `perdure.domain.evaluation.termination`; loops of roles
-stop in `perdure.domain.roles.decision`, delegation in `perdure.domain.delegation.stall`.
+`rows_in_force` has the rules in their order, from spent budgets over `regression` to failures; each
+rule is a function below. A custom termination tree (`tree`, with `hard_limit` behind it) stands in
+for `quality`, `max_iterations`, `repeated`, `degradation` and `little_gain`. With the pattern
+`strategies` neither falls nor failures end anything. The best iteration is kept in
+`perdure.domain.refine.iteration_rules`. Conditions that a task writes itself are read in
+`perdure.domain.evaluation.check_termination`; loops of roles stop in
+`perdure.domain.roles.stop_rules`, delegation in `perdure.domain.delegation.stall`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from perdure.domain.evaluation.check_termination import TerminationFacts, check_termination
 from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
-from perdure.domain.evaluation.termination import TerminationFacts, check_termination
 from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Trajectory
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.turns.records import Decision as DecisionKind
