@@ -63,7 +63,7 @@ class HumanInput:
             ).id
             self.run.state.asking = {**self.run.state.asking, kind: asking}
         self._asked_here.add(asking)
-        gate = await self.answered(asking)
+        gate = await self.wait_for_answer(asking)
         self._no_longer_asking(kind)
         return gate
 
@@ -118,7 +118,7 @@ class HumanInput:
         self.run.record_event("gate_opened", gate=gate.name, kind=kind, prompt=prompt[:200])
         return gate
 
-    async def answered(self, *gate_ids: str) -> Gate | None:
+    async def wait_for_answer(self, *gate_ids: str) -> Gate | None:
         """Wait until one of the gates is answered; None when the run must end first."""
         self.run.set_step(None)
         self.run.sync_visibility()
@@ -135,9 +135,9 @@ class HumanInput:
             if self.run.state.control.stop is not None or self.run.interruption is not None:
                 return None
             await self.rolling.if_due()
-            await self._wait_for_answer(gate_ids)
+            await self._wait_for_answer_or_alarm(gate_ids)
 
-    async def _wait_for_answer(self, gate_ids: tuple[str, ...]) -> None:
+    async def _wait_for_answer_or_alarm(self, gate_ids: tuple[str, ...]) -> None:
         control, waited = self.run.state.control, self._open_of(gate_ids)
         waits = [due for gate in waited for due in self._alarms(gate)]
         try:

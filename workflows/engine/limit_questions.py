@@ -26,12 +26,12 @@ class LimitQuestions:
     async def spent(self) -> Ending | None:
         """The ending of a run whose budget or time is spent; None if it may go on."""
         spent = self._exhausted(within_iteration=self.within_iteration)
-        if spent is None or await self.budget_raised(spent):
+        if spent is None or await self.ask_for_budget(spent):
             return None
         outcome = "deadline" if spent.dimension in budgets.TIME_DIMENSIONS else "out_of_budget"
         return Ending(outcome=outcome, reason=spent.dimension, detail=spent.text)
 
-    async def budget_raised(self, spent: LimitReached) -> bool:
+    async def ask_for_budget(self, spent: LimitReached) -> bool:
         """With the policy `ask`, let a person raise the budget or end the run."""
         # Whoever stopped the run has decided already.
         if (

@@ -45,7 +45,7 @@ async def test_a_gate_that_a_stop_finds_open_calls_nobody(
         told.append(asked.id)
 
     monkeypatch.setattr(people, "_notify", notify)
-    assert await people.answered(gate.id) is None
+    assert await people.wait_for_answer(gate.id) is None
     assert told == called
 
 
