@@ -35,13 +35,14 @@ SETTINGS = """
 # Settings
 
 Every setting of an installation. `perdure config` shows the value of each and where it comes from;
-`perdure config NAME VALUE` writes one into a file. A file names a setting in small letters without
-the prefix: `PERDURE_LOG_LEVEL` is `log_level` there. Which source wins is explained under
-[operations](operations.md#settings).
+`perdure config NAME VALUE` writes one into a file. A file names a setting in lower case without
+the prefix: `PERDURE_LOG_LEVEL` is `log_level` there. [Operations](operations.md#settings) explains
+which source wins.
 
-Lists are words with commas between them, or JSON. `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and
-`ANTHROPIC_BASE_URL` also work without the prefix, like those of OpenAI and Azure. Temporal is named
-by its own variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE` …).
+Lists are words separated by commas, or JSON. `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN` and
+`ANTHROPIC_BASE_URL` also work without the prefix, and so do the settings of OpenAI and Azure. The
+Temporal server is set by Temporal's own variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`,
+`TEMPORAL_PROFILE` …).
 """
 
 

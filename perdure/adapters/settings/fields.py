@@ -66,19 +66,20 @@ class SettingFields(BaseSettings):
     """Task queue on which any Temporal client starts a loop with its task as input. Installations
     that share a namespace need different ones."""
     retention: str = ""
-    """How long ended [runs are kept](retention.md), applied by `perdure gc`: rules with semicolons
-    between them, of which the first that fits decides, such as `30d outcome=failed; keep
+    """How long ended [runs are kept](retention.md), applied by `perdure gc`: rules separated by
+    semicolons, of which the first that fits decides, such as `30d outcome=failed; keep
     label=audit-*; 365d`. Unset: for good."""
     journal_days: int = Field(0, ge=0, le=36500)
-    """Days for which model calls of runs that are gone keep rows of their own in the
-    [journal](retention.md#the-journal); then `perdure gc` adds them up, so that no sum changes.
-    From 7 up; `0`: for good."""
+    """Days for which model calls of dropped runs keep their own rows in the
+    [journal](retention.md#the-journal). After that `perdure gc` adds them up, and no sum changes.
+    At least 7; `0`: for good."""
     plugins: Names = ()
-    """Tools and checks that a worker loads: files (`./mytools.py`), package folders or modules."""
+    """Tools, checks and hooks that a worker loads: files (`./mytools.py`), package folders or
+    modules."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lowest level that is logged. Commands show only warnings and errors unless this is set."""
+    """The lowest level that is logged. Commands show only warnings and errors unless it is set."""
     log_format: Literal["auto", "json", "console"] = "auto"
-    """Format of log lines. `auto`: JSON of a worker or API without a terminal, else readable."""
+    """Format of log lines. `auto`: JSON for a worker or API without a terminal, else plain text."""
 
     # Models
     anthropic_api_key: SecretStr | None = Field(
@@ -99,11 +100,11 @@ class SettingFields(BaseSettings):
     azure_openai_api_key: SecretStr | None = Field(
         None, validation_alias=_standard("azure_openai_api_key")
     )
-    """API key for the models `azure:…`, which are named by their deployment."""
+    """API key for the models `azure:…`; name them by their deployment."""
     azure_openai_endpoint: Url | None = Field(
         None, validation_alias=_standard("azure_openai_endpoint")
     )
-    """Address of the Azure resource with them: `https://NAME.openai.azure.com`."""
+    """Address of the Azure resource of these models: `https://NAME.openai.azure.com`."""
     providers: dict[ServerName, CompatibleServer] = {}
     """Servers for the models `compat:NAME/MODEL`: a JSON object, or a mapping in `perdure.yaml`, of
     names to entries with `url`, and `key` or `key_variable`. See [models](models.md)."""
@@ -116,10 +117,10 @@ class SettingFields(BaseSettings):
 
     # Runs
     max_open_runs: int | None = Field(None, ge=1)
-    """Most [open runs](operations.md#open-runs) that somebody started; runs below them do not
+    """How many [open runs](operations.md#open-runs) there may be; runs below others do not
     count."""
     max_open_runs_per_tenant: int | None = Field(None, ge=1)
-    """Most of them of one tenant (`metadata.tenant`, or else the label)."""
+    """How many of them one tenant may have (`metadata.tenant`, or else the label)."""
     above_max_open_runs: Above = "wait"
     """Whether a start above a limit waits, and says so, or is refused."""
 
@@ -159,7 +160,8 @@ class SettingFields(BaseSettings):
     max_cached_workflows: int = Field(1000, ge=0)
     """Runs that a worker keeps in memory. `0`: replay the history for each task."""
     model_calls_per_second: float | None = Field(None, gt=0)
-    """Rate limit of the models queue, over all workers."""
+    """Rate limit of model calls, in calls per second over all workers together. Models with a rate
+    in `PERDURE_MODEL_RATES` do not count."""
     model_rates: dict[ModelPattern, CallRate | None] = {}
     """[Rate limits](operations.md#rate-limits) by provider or model, in calls per second over all
     workers: `{"openai:*": 5, "claude-opus-*": 0.5}`."""
@@ -177,7 +179,7 @@ class SettingFields(BaseSettings):
     sandbox_paths: Names = ()
     """Folders that sandboxed programs may read, besides the system and their own installation."""
     command_timeout_s: float = Field(120, gt=0, le=LONGEST_S)
-    """Longest that such a program may take. A task can only shorten it."""
+    """The longest time that such a program may take, in seconds. A task can only shorten it."""
     trust_skills: bool = False
     """Give skills from accepted runs to later runs without asking a person."""
     mcp_file: Path | None = None
@@ -198,23 +200,24 @@ class SettingFields(BaseSettings):
     """Where to find the secret that signs webhooks: a [reference](security.md#secrets). The secret
     is `whsec_` and the base64 of 24 to 64 bytes."""
     notify_command: str | None = None
-    """Command that gets each notice on standard input: words or a JSON list, no shell."""
+    """Command that gets each notice on standard input: words or a JSON list, run without a
+    shell."""
 
     # Encryption
     encryption_key: SecretStr | None = None
     """Where to find the key for blobs and Temporal's payloads: a [reference](security.md#secrets).
     The key is the base64 of 32 bytes."""
     encryption_old_keys: Names = ()
-    """Earlier keys, named the same way. They only decrypt."""
+    """Earlier keys, also as references. They only decrypt."""
     encryption_plain: Literal["refused", "read"] = "refused"
     """With a key set, whether a run accepts values that are not encrypted. Use `read` for runs
     that began before the key was set."""
     payload_codec: str | None = Field(None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """The payload codec of [your own clients and workers](embedding.md#a-codec-of-your-own), as
-    `PACKAGE.MODULE:FUNCTION`; the function returns it. It takes the place of
-    `PERDURE_ENCRYPTION_KEY` for what Temporal is told."""
+    `PACKAGE.MODULE:FUNCTION`; the function returns it. It replaces
+    `PERDURE_ENCRYPTION_KEY` for what goes to Temporal."""
     ui_codec_endpoint: str | None = None
-    """Codec server of your own for the embedded Web UI. Unset, with a key: ours is started."""
+    """Your own codec server for the embedded Web UI. Unset, with a key: Perdure starts one."""
     ui_hosts: Names = ()
     """Host names, besides loopback, at which browsers may reach the embedded Web UI."""
     codec_token: SecretStr | None = None
@@ -226,12 +229,12 @@ class SettingFields(BaseSettings):
     """Whether the embedded services include the REST API. `auto`: if it is installed; `on`: start
     it or fail."""
     api_host: str = "127.0.0.1"
-    """Address on which the REST API listens. On any but loopback it takes a usable token, or single
-    sign-on."""
+    """Address on which the REST API listens. Any other than loopback needs a usable token, or
+    single sign-on."""
     api_port: int = Field(8237, ge=1, le=65535)
     """Port of the REST API. The embedded services take another free port if it is in use."""
     api_rate_per_minute: int = Field(600, ge=1)
-    """Requests per token and minute, for REST and MCP each. Beyond that: `429`."""
+    """Requests per token and minute, for REST and MCP each. Further requests get `429`."""
     api_body_bytes: int = Field(1024 * 1024, ge=1024)
     """Largest request body."""
     api_hosts: Names = ()
@@ -244,15 +247,15 @@ class SettingFields(BaseSettings):
     api_origins: Names = ()
     """Origins of web pages that may call the API from a browser. Unset: none."""
     api_public: Annotated[tuple[Literal["docs", "metrics"], ...], NoDecode] = ()
-    """What answers without a token, besides health: `docs`, `metrics`."""
+    """What the API answers without a token, besides health: `docs`, `metrics`."""
     api_token_days: int = Field(90, ge=0, le=36500)
     """Days until a new or rotated token expires, unless `--days` or `--forever` is given. `0`:
     never."""
     api_separate_approver: bool = False
-    """Whoever starts a run may not approve its tool calls."""
+    """Whether those who start a run may not approve its tool calls."""
     page_url: str | None = Field(None, pattern=r"^https?://[^/\s?#@]+$")
     """Address at which browsers reach the page, such as `https://loops.example.org`. Unset: the
-    one that a browser calls."""
+    address that a browser uses."""
 
     # Single sign-on
     oidc_issuer: str | None = None
@@ -263,12 +266,12 @@ class SettingFields(BaseSettings):
     oidc_client_secret: SecretStr | None = None
     """Where to find the secret that goes with it: a [reference](security.md#secrets)."""
     oidc_groups: dict[str, tuple[Scope, ...]] = {}
-    """Scopes by the name of a group at the provider: a JSON object, or a mapping in `perdure.yaml`.
+    """Scopes by group name at the provider: a JSON object, or a mapping in `perdure.yaml`.
     `*` is everybody who signs in."""
     oidc_groups_claim: str = "groups"
     """Claim that holds the groups of a person."""
     oidc_request: Names = ("openid", "profile", "email")
-    """Scopes asked for at the provider. Add `groups` where it needs that."""
+    """Scopes requested from the provider. Add `groups` if the provider needs it."""
 
     # Embedded services
     idle_minutes: float = Field(30, ge=0, le=LONGEST_S // 60)
@@ -291,7 +294,8 @@ class SettingFields(BaseSettings):
     """JSON list: the command that starts the model, instead of the embedded one. `{port}` and
     `{home}` are filled in."""
     ready_file: Path | None = None
-    """File that a worker writes once it polls. Set by the supervisor."""
+    """File that a worker writes once it polls, for readiness probes. The supervisor sets it for its
+    own workers."""
 
     @field_validator("deployment", mode="before")
     @classmethod
