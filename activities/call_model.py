@@ -35,7 +35,7 @@ from perdure.domain.run.iteration_record import Carrier, whole
 from perdure.domain.tools.definitions import READ_ON, arguments_hash
 from perdure.domain.turns.compaction import compact, target_tokens
 from perdure.domain.turns.output_schema import Given, given_in, in_words
-from perdure.domain.turns.prompts import SYSTEM_SHARE, closing_messages, shortened
+from perdure.domain.turns.prompts import SYSTEM_DIVISOR, closing_messages, shortened
 from perdure.domain.turns.tool_call_rules import RequestedCall, canonical_json, normalize_name
 
 # The ways in which a value misses a schema; empty if it conforms.
@@ -116,7 +116,7 @@ class CallModel:
         """Make the call, also for other activities; `json_schema` asks for structured output."""
         key = call_context(step, run="").key
         # Asked before anything is read: the input itself may be what kills the workers.
-        if (lost := await self._metered.broke_its_workers(key)) is not None:
+        if (lost := await self._metered.give_up_if_lost(key)) is not None:
             return ModelCallReport(status="lost_workers", account=lost)
         frame = await self._frames.load(step.frame)
         # Appending is idempotent: links are named by their content, so a retried attempt finds its
@@ -325,7 +325,7 @@ def _cache(step: ModelCallRequest, request: ModelRequest, frame: Frame) -> Cache
 
 def closing_request(request: ModelRequest, *, room: int) -> ModelRequest:
     """The request cut down to `room` tokens: no tools, and only part of the conversation."""
-    system = shortened(request.system, tokens=room // SYSTEM_SHARE)
+    system = shortened(request.system, tokens=room // SYSTEM_DIVISOR)
     said = closing_messages(request.messages, room=room - estimate(system).total)
     short = {"system": system, "messages": said, "tools": (), "tool_choice": "none"}
     return request.model_copy(update=short)

@@ -53,7 +53,7 @@ class OpenTrial:
     @translated
     async def open_trial(self, step: OpenTrialRequest) -> OpenTrialReport:
         """Open the run that the trial needs next; a repeat finds the row of the attempt before."""
-        experiment = await found(self._store, step.experiment)
+        experiment = await require_experiment(self._store, step.experiment)
         plan, position = experiment.plan, experiment.plan.position(step.number)
         trial = await self._store.trial(step.experiment, step.number)
         if trial is not None and trial.ended:
@@ -109,7 +109,7 @@ class SettleTrial:
     @translated
     async def settle_trial(self, step: SettleTrialRequest) -> SettleTrialReport:
         """Keep how a run ended; a repeat gives the same."""
-        experiment = await found(self._store, step.experiment)
+        experiment = await require_experiment(self._store, step.experiment)
         plan, position = experiment.plan, experiment.plan.position(step.number)
         reads = plan.arm(position.arm).counts_cache_reads
         ended = await self._ended(step.run, count_cache_reads=reads)
@@ -235,7 +235,9 @@ class NoteExperiment:
             usd=known.spent_usd,
             tokens=known.spent_tokens,
             following=known.following,
-            trials=(await found(self._store, step.experiment)).trials if step.counts else None,
+            trials=(await require_experiment(self._store, step.experiment)).trials
+            if step.counts
+            else None,
         )
 
 
@@ -245,7 +247,7 @@ async def stored_spend(store: ExperimentStore, id: str) -> StoredSpend:
     return StoredSpend(usd=totals.spent_usd, tokens=totals.spent_tokens)
 
 
-async def found(store: ExperimentStore, id: str) -> StoredExperiment:
+async def require_experiment(store: ExperimentStore, id: str) -> StoredExperiment:
     """An experiment; raises `NotFound` where somebody deleted it meanwhile."""
     experiment = await store.get(id)
     if experiment is None:

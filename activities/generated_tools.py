@@ -15,8 +15,8 @@ from perdure.domain.generated_tools.draft import PIPELINE, ToolDraft
 from perdure.domain.generated_tools.dry_run import (
     TRIAL_SECONDS,
     ToolSandbox,
-    check_dry_run,
-    check_smoke,
+    dry_run_refusal,
+    smoke_refusal,
     synthetic_arguments,
 )
 from perdure.domain.generated_tools.messages import (
@@ -103,12 +103,12 @@ class MakeTool:
             trial = await self.sandbox.run(
                 draft.code, name, example.arguments, seconds=TRIAL_SECONDS
             )
-            failure = check_smoke(example, trial)
+            failure = smoke_refusal(example, trial)
             if failure is not None:
                 return failure
         arguments = synthetic_arguments(draft.parameters)
         trial = await self.sandbox.run(draft.code, name, arguments, seconds=TRIAL_SECONDS)
-        return check_dry_run(arguments, trial)
+        return dry_run_refusal(arguments, trial)
 
     async def _freeze(
         self, draft: ToolDraft, checked: Checked, step: MakeToolRequest

@@ -46,12 +46,12 @@ from perdure.domain.memory.rule_lessons import (
     RunHistory,
     course_of,
     episode_of,
+    is_worth_asking,
     lessons_of,
-    worth_asking,
 )
 from perdure.domain.memory.skills import approved, proposals
 from perdure.domain.memory.store import MemoryStore
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 from perdure.domain.ports import BlobStore, RecordStore
 from perdure.domain.run.activity_messages import Frame
 
@@ -69,7 +69,7 @@ class Recall:
         """Drop faded entries, look up and select the rest; a repeat counts no use twice."""
         watch = Stopwatch()
         await self._memory.forget_faded(step.now)
-        asked = question(step.goal, step.category)
+        asked = question_terms(step.goal, step.category)
         known = await self._memory.candidates(asked, kinds=TOLD_KINDS)
         skills = await self._memory.candidates(asked, kinds=("skill",), limit=SKILL_LIMIT)
         named = [await self._memory.skill(name) for name in step.skills]
@@ -136,7 +136,7 @@ class Review:
     async def _with_question(
         self, report: ReviewReport, step: ReviewRequest, course: RunHistory
     ) -> ReviewReport:
-        if not worth_asking(course):
+        if not is_worth_asking(course):
             return report
         frame = await self._frame(step)
         if frame is None:

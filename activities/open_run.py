@@ -17,19 +17,20 @@ from perdure.domain.installation.model_rates import QueuesOf, no_queues
 from perdure.domain.llm.attachments import (
     Attachment,
     Measure,
+    amount_problem,
     attachment_in,
-    examined,
     not_measured,
-    too_much,
+    read_attachment,
 )
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.llm.shown_attachments import unseen
+from perdure.domain.llm.shown_attachments import sight_problem
 from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
     TranscriptRef,
     closed,
-    user_text,
+    resumable,
+    user_message,
     with_attachments,
 )
 from perdure.domain.ports import BlobStore, Models, RecordStore, TranscriptStore
@@ -49,7 +50,7 @@ from perdure.domain.turns.failover import SKIPPED_AFTER_FAILURE_S
 from perdure.domain.turns.guidance import LOST_TEXT, is_added
 from perdure.domain.turns.output_schema import schema_prompt
 from perdure.domain.turns.prompts import SYSTEM_PROMPT, input_address, input_text, task_text
-from perdure.domain.turns.tool_call_rules import ToolCounters, recounted, resumable
+from perdure.domain.turns.repeated_tool_calls import ToolCounters, recounted
 
 GIVE_TEXT = "Give text, or an image or PDF as a file."
 
@@ -210,12 +211,12 @@ class OpenRun:
                 continue
             data = await self.blobs.get(said.ref)
             one = await asyncio.to_thread(
-                examined, data, name=said.name, ref=said.ref, measure=self.measure
+                read_attachment, data, name=said.name, ref=said.ref, measure=self.measure
             )
             if isinstance(one, str):
                 raise InvalidInput(f"context.{name}: {said.name or 'the file'}: {one}.")
             found[name] = one
-        if why := too_much(tuple(found.values())):
+        if why := amount_problem(tuple(found.values())):
             raise InvalidInput(f"context: {why}.")
         return found
 
@@ -289,7 +290,7 @@ class OpenRun:
         ]
         briefing = step.commission.briefing if step.commission else None
         told = step.goal if briefing is None else await self.blobs.get_text(briefing)
-        task = user_text(task_text(told, frame.inputs), pinned=True)
+        task = user_message(task_text(told, frame.inputs), pinned=True)
         shown = with_attachments(task, frame.attachments)
         return await self.transcripts.append(head, [*given, shown])
 
@@ -304,7 +305,7 @@ def _require_sight(
     Raises:
         InvalidInput: no model of the run can be shown them.
     """
-    problems = [unseen(attachments, [name], cards) for name in _names(step.chains)]
+    problems = [sight_problem(attachments, [name], cards) for name in _names(step.chains)]
     if problems and all(problems):
         raise InvalidInput(f"context: {problems[0]}.")
 

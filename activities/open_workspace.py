@@ -12,7 +12,7 @@ from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.evaluation.verifier_ports import Verifier
 from perdure.domain.foundation.errors import LOAD_PLUGIN, InvalidInput, NotAllowed
 from perdure.domain.ports import HookRunner, MadeCatalog, ToolHost, ToolServers
-from perdure.domain.roles.definition import unusable
+from perdure.domain.roles.definition import unusable_reasons
 from perdure.domain.run.activity_messages import (
     OpenWorkspaceReport,
     OpenWorkspaceRequest,
@@ -23,11 +23,11 @@ from perdure.domain.tools.mcp_servers import PinnedServer
 from perdure.domain.tools.selection import (
     Selection,
     any_names,
-    limit_of,
     may_change_files,
     offers,
     select,
     steers_loops,
+    timeout_of,
 )
 from perdure.domain.tools.workspaces import Workspaces
 from perdure.domain.turns.tool_call_rules import ToolPolicy
@@ -105,7 +105,7 @@ class OpenWorkspace:
         made = await self.made.facts(step.tools.generated, root=step.root or step.run)
         own, asked = (*await self.host.catalog(), *made), step.tools.mcp
         # Before the folder is copied, which may take minutes.
-        _refuse(unusable(step.needs.capabilities, own))
+        _refuse(unusable_reasons(step.needs.capabilities, own))
         _refuse(self.hooks.problems(step.hooks))
         selection = _selected(step, own, later=tuple(server.prefix for server in asked))
         level = step.tools.access or "minimal"
@@ -220,7 +220,7 @@ def _require_offered(step: OpenWorkspaceRequest, facts: Sequence[ToolDefinition]
 def _timeout(tool: ToolDefinition, step: OpenWorkspaceRequest) -> float:
     """The time limit of a call: the task's for this tool, else the shorter of tool and profile."""
     theirs = tool.activity is not None
-    named = limit_of(step.tools.timeouts, tool.name) is not None
+    named = timeout_of(step.tools.timeouts, tool.name) is not None
     if step.tool_timeout_s is None or named or theirs:
         return tool.timeout_s
     return min(tool.timeout_s, step.tool_timeout_s)

@@ -39,7 +39,7 @@ from perdure.domain.memory.skills import (
     select_skills,
 )
 from perdure.domain.memory.store import Candidates, MemoryStore
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 from perdure.domain.ports import BlobStore
 
 LOOKED_AT = 200
@@ -151,7 +151,7 @@ class OfferSkills:
             now=step.now,
         )
         await self._memory.forget_faded(step.now)
-        terms = question(step.goal, step.category)
+        terms = question_terms(step.goal, step.category)
         known = await self._memory.candidates(terms, kinds=TOLD_KINDS)
         found = recalled(asked, known, Candidates(), ())
         await self._memory.mark_used(found.used, run=step.run, at=step.now)
@@ -169,7 +169,7 @@ class OfferSkills:
         return await self._memory.skill(proposal_name(name, step.root_run))
 
     async def _chosen(self, step: OfferSkillsRequest, named: Sequence[Skill]) -> list[Skill]:
-        terms = question(step.goal, step.category)
+        terms = question_terms(step.goal, step.category)
         found: Sequence[MemoryEntry] = ()
         if step.search:
             looked = await self._memory.candidates(terms, kinds=("skill",), limit=LOOKED_AT)

@@ -14,12 +14,12 @@ from perdure.domain.foundation.names import WORKFLOW_TYPES
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.activity_messages import SettleChildReport, SettleChildRequest
 from perdure.domain.run.child_runs import child_name, child_number, is_below
-from perdure.domain.run.resume import booked, booked_report
+from perdure.domain.run.resume import booked_of, booked_report
 from perdure.domain.run.take_over import (
     Orphan,
     TakeOverReport,
     TakeOverRequest,
-    first_free,
+    last_taken_number,
     reopened,
 )
 
@@ -41,7 +41,7 @@ class ChildSettling:
         found = await self._records.find_runs(prefix=step.child, limit=MOST_RUNS_BELOW)
         runs = [run for run in found if run.id == step.child or is_below(run.id, step.child)]
         records = [record for run in runs for record in await records_of(self._records, run.id)]
-        spend = booked_report(booked(rows), count_cache_reads=step.count_cache_reads)
+        spend = booked_report(booked_of(rows), count_cache_reads=step.count_cache_reads)
         below = [run for run in runs if run.id != step.child]
         return SettleChildReport(
             spend=spend.model_copy(
@@ -147,9 +147,9 @@ class TakeOver:
             # Only the end that was read: `perdure retry` may reopen the run at this moment.
             await self._records.reopen_run(reopened(row), ended_at=row.ended_at)
         return TakeOverReport(
-            booked=booked(one for one in rows if not _held(one, step.held, current)),
+            booked=booked_of(one for one in rows if not _held(one, step.held, current)),
             orphans=orphans,
-            children=first_free(step.children, newest),
+            children=last_taken_number(step.children, newest),
             tool_calls=dropped - step.dropped_calls,
         )
 

@@ -25,9 +25,9 @@ from perdure.domain.foundation.errors import (
     PerdureError,
     StoreAway,
 )
-from perdure.domain.foundation.json_extraction import encodable
+from perdure.domain.foundation.json_extraction import to_encodable
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.llm.attachments import Attachment, Measure, examined, not_measured
+from perdure.domain.llm.attachments import Attachment, Measure, not_measured, read_attachment
 from perdure.domain.llm.transcript import ToolUseBlock
 from perdure.domain.ports import BlobStore, ToolHost, TranscriptStore
 from perdure.domain.run.activity_messages import KeepResultRequest, ToolCallReport, ToolCallRequest
@@ -203,7 +203,7 @@ class CallTool:
             code=given.code,
             seconds=seconds,
             number=leading_number(given.text) if given.outcome == "ok" else None,
-            told=in_brief(encodable(given.text)),
+            told=in_brief(to_encodable(given.text)),
             held=given.held,
             handed_over=given.handed_over,
             attachments=tuple([await to_the_end(self._attached(one)) for one in given.files]),
@@ -217,7 +217,7 @@ class CallTool:
         """
         ref = await self.blobs.put(file.data)
         found = await asyncio.to_thread(
-            examined, file.data, name=file.name, ref=ref, measure=self.measure
+            read_attachment, file.data, name=file.name, ref=ref, measure=self.measure
         )
         if isinstance(found, str):
             raise InvalidInput(f"{file.name}: {found}.")
@@ -230,7 +230,7 @@ class CallTool:
         the call ends as an uncertain effect and not as an error, which would run the tool again.
         """
         try:
-            return await self.blobs.put_text(encodable(text))
+            return await self.blobs.put_text(to_encodable(text))
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
                 raise  # the worker stops: an idempotent call is then made again

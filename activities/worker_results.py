@@ -32,9 +32,9 @@ from perdure.domain.delegation.summary import (
     finding_of,
     findings_kept,
     is_doubtful,
+    is_usable_result,
     result_text,
     results_text,
-    usable,
     wanted_tools,
 )
 from perdure.domain.delegation.worker_reply import read_worker
@@ -111,7 +111,7 @@ class ReadWork:
             stated=result.confidence if done.confidence is None else done.confidence,
             doubtful=done.confidence is None and not done.manages and is_doubtful(result),
             key_finding=finding_of(result, error=done.error, confidence=confidence),
-            usable=usable(result),
+            usable=is_usable_result(result),
             findings=findings_kept(result),
             artifacts=result.artifacts[:NAMES_KEPT],
             defects=result.defects[:NAMES_KEPT],

@@ -12,7 +12,7 @@ from benchmarks.scene import ANSWER, TOOL, asks_for_tool, book, page
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Price
 from perdure.domain.llm.transcript import Message, TextBlock, ToolUseBlock
 from perdure.domain.llm.usage import Usage
-from perdure.domain.ports import UsageSoFar, unheard
+from perdure.domain.ports import UsageSoFar, ignore_usage
 from perdure.extending.tool_decorator import ToolContext, tool
 
 NAME = "bench"
@@ -43,7 +43,7 @@ class BenchModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Ask for the next page, or answer."""
         turns, _, seconds = request.model.partition(":")[2].partition("@")

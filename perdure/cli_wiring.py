@@ -250,14 +250,14 @@ class _Installation:
         return diagnose(self._settings, self.connect)
 
     async def collect(self, dry_run: bool) -> Collected:
-        from perdure.composition.maintenance import collected
+        from perdure.composition.maintenance import collect_garbage
         from perdure.composition.parts import open_parts
 
         async with (
             self.connect(start=False, on_progress=lambda _: None) as found,
             open_parts(self._settings) as parts,
         ):
-            return await collected(parts, found.gateway, dry_run=dry_run)
+            return await collect_garbage(parts, found.gateway, dry_run=dry_run)
 
     async def move_blobs(self) -> MovedContent:
         from perdure.composition.parts import open_parts

@@ -74,7 +74,7 @@ class Experiments:
         handle = ExperimentHandle(wanted, experiments=self)
         # Before the bounds, which go by prices: these may change until it is started again.
         sent = digest_of(kept, entries)
-        if not await self.gateway.again(wanted, sent=sent):
+        if not await self.gateway.try_repeat(wanted, sent=sent):
             plan = await bounded(
                 kept,
                 entries,
@@ -106,7 +106,7 @@ class Experiments:
     async def decided(self, action: Action, id: str) -> None:
         """Keep in the audit trail who requested what."""
         trail = AuditTrail(self.services.audit, now=lambda: datetime.now(UTC))
-        await trail.decided(action, f"experiment {id}", by=self.by, run=None)
+        await trail.note_decision(action, f"experiment {id}", by=self.by, run=None)
 
 
 class ExperimentHandle:

@@ -7,7 +7,7 @@ from perdure.about import VERSION
 from perdure.adapters.checks import check_problems
 from perdure.adapters.llm.access import access_from, default_model, model_notes
 from perdure.adapters.logging.process_logs import log_process
-from perdure.adapters.settings.secret_references import referred
+from perdure.adapters.settings.secret_references import resolve_reference
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.composition.client_services import services
@@ -87,7 +87,7 @@ def single_sign_on(settings: Settings) -> SingleSignOn | None:
         return None
     reference = settings.oidc_client_secret
     name = "PERDURE_OIDC_CLIENT_SECRET"
-    secret = referred(name, reference.get_secret_value()).strip() if reference else ""
+    secret = resolve_reference(name, reference.get_secret_value()).strip() if reference else ""
     missing = {
         "PERDURE_OIDC_CLIENT_ID": settings.oidc_client_id,
         name: secret,

@@ -13,7 +13,7 @@ import yaml
 from pydantic import JsonValue, TypeAdapter
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import path_of, shown
+from perdure.domain.foundation.problems import format_value, path_of
 
 MAX_NODES = 50_000
 # Characters that aliases may add to what is written: 5,000 of them make 500 MB of a text of 100 KB.
@@ -230,7 +230,7 @@ def _foreign(value: object) -> str:
             return "half a character (a surrogate)" if SURROGATE.search(value) else ""
         case dict():
             strange = next((key for key in value if not isinstance(key, str)), None)
-            return "" if strange is None else f"the key {shown(strange)}, which is no text"
+            return "" if strange is None else f"the key {format_value(strange)}, which is no text"
         case bytes():
             return "bytes (!!binary)"
         case _:

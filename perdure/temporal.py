@@ -57,8 +57,8 @@ from perdure.embedding.given_parts import (
     by_name,
     given_definition,
     given_role,
-    named_well,
     queue_names,
+    require_model_names,
 )
 from perdure.embedding.late_opening import LateOpening, Place, place_of
 from perdure.embedding.loop_histories import LoopHistories
@@ -66,7 +66,7 @@ from perdure.extending.check_decorator import CustomCheck
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.tool_decorator import Tool
 from perdure.fleet.fleet import Fleet
-from perdure.fleet.serving_task import over, require_serving, while_both_run
+from perdure.fleet.serving_task import require_serving, wait_for_end, while_both_run
 from perdure.fleet.worker_deployment import own_build
 from perdure.local_services.ready_file import say_what_is_polled
 from perdure.local_services.register_search_attributes import register_search_attributes
@@ -118,7 +118,7 @@ class PerdurePlugin(SimplePlugin):
             tools=tuple(tools),
             checks=by_name(checks, noun="checks"),
             hooks=tuple(hooks),
-            models=named_well(models or {}),
+            models=require_model_names(models or {}),
             roles={name: given_role(name, given) for name, given in (roles or {}).items()},
             definitions=by_name(map(given_definition, definitions), noun="definitions"),
         )
@@ -283,13 +283,13 @@ class _Loops:
                     self._serving = await self._started()
             yield self._serving
         except BaseException:
-            await self._left()  # what ends by this error does not take its place
+            await self._leave()  # what ends by this error does not take its place
             raise
-        ended = await self._left()
+        ended = await self._leave()
         if ended is not None and not ended.cancelled():
             ended.result()
 
-    async def _left(self) -> "asyncio.Task[None] | None":
+    async def _leave(self) -> "asyncio.Task[None] | None":
         """Count a user out; what the last one ended is returned, and may hold an error."""
         self.users -= 1
         if self.users:  # before the lock: nobody waits for another one's start
@@ -298,7 +298,7 @@ class _Loops:
             if self.users or self._serving is None:
                 return None
             self._stop.set()
-            await over(self._serving)
+            await wait_for_end(self._serving)
             return self._serving
 
     async def _started(self) -> "asyncio.Task[None]":
@@ -313,7 +313,7 @@ class _Loops:
         except BaseException:
             # Nobody else knows of it yet: it would poll for ever.
             serving.cancel()
-            await over(serving)
+            await wait_for_end(serving)
             raise
         finally:
             begun.cancel()

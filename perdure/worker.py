@@ -98,7 +98,7 @@ async def _serve(settings: Settings, stop: asyncio.Event, broken: Callable[[], N
         async def polling(queues: list[str]) -> None:
             if build is not None:
                 await build.begin()
-                stack.enter_context(ending_when(build.drained(), stop))
+                stack.enter_context(ending_when(build.wait_until_drained(), stop))
             warn_of_root()
             say_what_is_polled(client, queues, default_model=parts.default_model)
             await once_there(lambda: asyncio.to_thread(announce_ready, settings), stop)

@@ -231,8 +231,8 @@ async def _result(run: str, start: Callable[[], Awaitable[Handle]]) -> RunResult
     result = None
     cancelled = False
     try:
-        loop, cancelled = await _started(run, start)
-        cancelled |= await _ended(loop, cancelled)
+        loop, cancelled = await _start_loop(run, start)
+        cancelled |= await _wait_for_end(loop, cancelled)
         result = read_value(RunResult, loop.result())
     except ChildWorkflowError as error:
         failed = _failed(error)
@@ -247,7 +247,7 @@ async def _result(run: str, start: Callable[[], Awaitable[Handle]]) -> RunResult
     return result
 
 
-async def _started(run: str, start: Callable[[], Awaitable[Handle]]) -> tuple[Handle, bool]:
+async def _start_loop(run: str, start: Callable[[], Awaitable[Handle]]) -> tuple[Handle, bool]:
     """Start a loop; while another one has its id, try again until it has ended.
 
     A loop that then starts from the same task returns the result of the other one at once.
@@ -283,7 +283,7 @@ def _own_id(run: str) -> ApplicationError:
     )
 
 
-async def _ended(loop: Handle, cancelled: bool) -> bool:
+async def _wait_for_end(loop: Handle, cancelled: bool) -> bool:
     """Wait for the end of a loop; a cancellation is passed on to it, and the wait goes on.
 
     Returns:

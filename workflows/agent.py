@@ -100,7 +100,7 @@ class AgentLoop(ControlHandlers):
     async def _close(self, end: TurnsEnd) -> RunResult:
         """Take the last snapshot and return the result, whatever ended the run."""
         # From here on no control verb is accepted, so no verb can be accepted without effect.
-        settled = self.engine.life.settled(
+        settled = self.engine.life.settle_ending(
             Ending(outcome=end.outcome, reason=end.reason, detail=end.detail)
         )
         end = replace(end, outcome=settled.outcome, reason=settled.reason, detail=settled.detail)

@@ -18,7 +18,7 @@ from perdure.domain.delegation.next_step import (
     AskAgain,
     AskPerson,
     Check,
-    CompletionRefused,
+    DecisionRefused,
     Directive,
     End,
     Planned,
@@ -33,7 +33,12 @@ from perdure.domain.delegation.progress import (
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.result import delegation_result, fold, record_of, returned
+from perdure.domain.delegation.result import (
+    delegation_result,
+    keep_best_work,
+    record_of,
+    result_to_hand_over,
+)
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.delegation.state import DelegationInput
@@ -58,7 +63,7 @@ from perdure.workflows.delegation_parts.worker_skills import WorkerSkills
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
-from perdure.workflows.engine.reframe import reframed
+from perdure.workflows.engine.reframe import reframe
 from perdure.workflows.engine.scorer import Scorer
 from perdure.workflows.engine.start_learning import finish_and_learn
 
@@ -119,7 +124,7 @@ class DelegationLoop(ControlHandlers):
         while True:
             # The one place where this loop may continue as new: between two stages, with no child
             # open.
-            ending = await self.engine.life.checkpoint() or await self._escalated()
+            ending = await self.engine.life.checkpoint() or await self._escalate_to_person()
             if ending is not None:
                 return await self._cut_short(ending)
             await self._adopt_goal()
@@ -134,15 +139,15 @@ class DelegationLoop(ControlHandlers):
             return
         # Cleared before the step below: a goal that is set meanwhile is another one.
         state.control.goal = None
-        report = await reframed(self.engine, state.frame or "", goal=goal, summary="new goal")
+        report = await reframe(self.engine, state.frame or "", goal=goal, summary="new goal")
         if report is None:
             state.control.goal = state.control.goal or goal
         else:
             state.frame, state.task_tokens = report.frame, report.task_tokens
 
-    async def _escalated(self) -> Ending | None:
+    async def _escalate_to_person(self) -> Ending | None:
         # At its end a run asks about that end, and may have continued as new while it waited.
-        return None if self.run.state.stage == "end" else await self.questions.escalated()
+        return None if self.run.state.stage == "end" else await self.questions.escalate_to_person()
 
     async def _step(self) -> Ending | None:
         """Run one stage. `state.stage` says where a run that continued as new goes on."""
@@ -157,7 +162,7 @@ class DelegationLoop(ControlHandlers):
             case "obey":
                 # Continuing as new would end the children at work, and carrying the decision out
                 # twice would pay for it twice. So the whole stage happens in one execution.
-                verdict = await self.engine.rolling.never_during(self._obey())
+                verdict = await self.engine.rolling.run_in_one_piece(self._obey())
                 return None if self._goes_on() else await self._conclude(verdict)
             case "ask":
                 await self.questions.of_manager()
@@ -191,8 +196,8 @@ class DelegationLoop(ControlHandlers):
         planned = planned_end(self.run.state.course, self.run.spec.delegation)
         # An iteration that continued as new while people were asked goes on, also the last one.
         if planned is not None and not limits.within_iteration:
-            return self.run.ended_by(planned)
-        return await limits.spent()
+            return self.run.end_by(planned)
+        return await limits.ask_or_end_if_spent()
 
     async def _obey(self) -> StallVerdict | None:
         """Apply the rules to the manager's decision and carry out what follows."""
@@ -207,7 +212,7 @@ class DelegationLoop(ControlHandlers):
             phase=phase,
             unheard=self.run.unheard,
             beside=self.run.surroundings,
-            by_plan=self.run.matches_subtasks(decision),
+            by_plan=self.run.needs_subtask_matching(decision),
         )
         self.run.drop_given_up(before)
         self.run.record_event(
@@ -229,7 +234,7 @@ class DelegationLoop(ControlHandlers):
             case AskPerson(question=question, choices=choices):
                 state.question, state.choices, state.stage = question, choices, "ask"
             case End(verdict=verdict):
-                state.turnover.ending = self.run.ended_by(verdict)
+                state.turnover.ending = self.run.end_by(verdict)
             case Planned():
                 self.run.record_event(
                     "planned",
@@ -238,7 +243,7 @@ class DelegationLoop(ControlHandlers):
                         for node in state.course.plan.nodes
                     ],
                 )
-            case CompletionRefused(why=why):
+            case DecisionRefused(why=why):
                 self.run.record_event(
                     "decided", decision="refused", why=clipped_line(why, REASON_CHARACTERS)
                 )
@@ -267,7 +272,9 @@ class DelegationLoop(ControlHandlers):
 
     async def _after(self, following: AfterCheck) -> StallVerdict | None:
         if isinstance(following, Repair):
-            return await self.engine.rolling.never_during(self._delegated((following.envelope,)))
+            return await self.engine.rolling.run_in_one_piece(
+                self._delegated((following.envelope,))
+            )
         if (
             isinstance(following, End)
             and following.verdict.outcome == "accepted"
@@ -275,7 +282,7 @@ class DelegationLoop(ControlHandlers):
         ):
             self.run.inform(UNHEARD)
         elif isinstance(following, End):
-            self.run.state.turnover.ending = self.run.ended_by(following.verdict)
+            self.run.state.turnover.ending = self.run.end_by(following.verdict)
         return None
 
     async def _delegated(self, envelopes: tuple[Envelope, ...]) -> StallVerdict:
@@ -342,7 +349,7 @@ class DelegationLoop(ControlHandlers):
             # It may be news to a run that makes no progress, and puts off a completion as well.
             if ended is not None and self.run.unheard and workflow.patched(HEARS_FIRST):
                 ended = None
-            turnover.ending = self.run.ended_by(ended) if ended is not None else None
+            turnover.ending = self.run.end_by(ended) if ended is not None else None
         if turnover.ending is not None:
             # The stage is over: continued as new while people are asked, the run must not do its
             # work, or ask for its scores, a second time.
@@ -357,7 +364,7 @@ class DelegationLoop(ControlHandlers):
         state = self.run.state
         if state.turnover.record is None:
             return
-        fold(state)
+        keep_best_work(state)
         record = record_of(state)
         state.unwritten = [*state.unwritten, record]
         state.turnover.record = None
@@ -378,13 +385,13 @@ class DelegationLoop(ControlHandlers):
         state = self.run.state
         # The reserve pays for one last decision, so that the manager can say what it has. A person
         # who stopped the run did not ask for more spending.
-        if ending.outcome == "out_of_budget" and self.run.told_to_end() is None:
+        if ending.outcome == "out_of_budget" and self.run.demanded_ending() is None:
             await self.manager.wrap_up()
-        settled = self.engine.life.settled(ending)
+        settled = self.engine.life.settle_ending(ending)
         # A stop that arrived meanwhile replaces the ending, and its sentence with it.
         state.verdict = state.verdict if settled is ending else ""
         ending = settled
-        kept = returned(state, ending)
+        kept = result_to_hand_over(state, ending)
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = delegation_result(
             state,

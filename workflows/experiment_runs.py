@@ -55,7 +55,7 @@ class TrialRuns:
             except WorkflowAlreadyStartedError:
                 # An execution of this experiment that was ended or reset had started it, and the
                 # server has asked it to end. It may wait for days for a worker.
-                if await self._is_left(opened.run, pause):
+                if await self._wait_for_stop(opened.run, pause):
                     return False
                 pause = min(2 * pause, LONGEST_PAUSE)
                 opened = await again()
@@ -82,7 +82,7 @@ class TrialRuns:
         finally:
             del self.children[run]
 
-    async def _is_left(self, run: str, pause: timedelta) -> bool:
+    async def _wait_for_stop(self, run: str, pause: timedelta) -> bool:
         """Wait before another look at a run that is no child; True once all is to stop."""
         if not workflow.patched(LEAVES_OTHERS):
             await workflow.sleep(pause)

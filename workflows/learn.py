@@ -19,7 +19,7 @@ from perdure.domain.memory.learn_messages import (
     in_words,
     learn_result,
 )
-from perdure.domain.memory.learner_reply import again
+from perdure.domain.memory.learner_reply import retry_prompt
 from perdure.domain.run.result import RunResult
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.turn import Ending
@@ -118,7 +118,7 @@ class LearnLoop(ControlHandlers):
         # A learning run has a small budget of its own: a run that ended must not be charged later.
         limit = self.engine.fitting.reply_tokens("learner", REPLY_TOKENS)
         called = await self.engine.models.call_structured(
-            lambda problems: _ask(question, problems, limit)
+            lambda problems: _call_spec(question, problems, limit)
         )
         # Cleared before the reply is read, so that continuing as new here does not ask, and pay,
         # again.
@@ -143,7 +143,7 @@ class LearnLoop(ControlHandlers):
 
     async def _close(self, ending: Ending) -> RunResult:
         """Report what was learned and end the run."""
-        state, ending = self.run.state, self.engine.life.settled(ending)
+        state, ending = self.run.state, self.engine.life.settle_ending(ending)
         self.run.record_event(
             "learned",
             source=self.run.spec.source.id,
@@ -158,9 +158,9 @@ class LearnLoop(ControlHandlers):
         return await self.engine.life.finish(result, ())
 
 
-def _ask(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallSpec:
+def _call_spec(question: BlobRef, problems: tuple[str, ...], limit: int) -> ModelCallSpec:
     asked = SayEntry(type="say", ref=question.hash, tokens=question.tokens.total)
-    entries = [asked, SayEntry(type="say", text=again(problems))] if problems else [asked]
+    entries = [asked, SayEntry(type="say", text=retry_prompt(problems))] if problems else [asked]
     return ModelCallSpec(
         role="learner",
         phase="working",

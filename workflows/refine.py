@@ -7,15 +7,15 @@ from temporalio import workflow
 from perdure.domain.budget import accounting as budgets
 from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
+    apply_rescored_best,
     cut_decision,
     end_detail,
     facts_of,
-    fold,
+    note_draft,
     quality_met,
     record_of,
-    scored_anew,
 )
-from perdure.domain.refine.planning import refined
+from perdure.domain.refine.planning import with_fix_steps
 from perdure.domain.refine.result import refine_result
 from perdure.domain.refine.state import BestDraft, RefineInput
 from perdure.domain.refine.stop_rules import Decision, Facts, decide, passed
@@ -88,13 +88,13 @@ class RefineLoop(ControlHandlers):
         while True:
             # The one place between stages where the run pauses, ends or continues as new.
             ending = await self.engine.life.checkpoint()
-            if ending is not None and not self._ends_its_draft():
+            if ending is not None and not self._has_open_draft():
                 return await self._cut_short(ending)
             result = await self._step()
             if result is not None:
                 return result
 
-    def _ends_its_draft(self) -> bool:
+    def _has_open_draft(self) -> bool:
         """Whether a draft is open from before continue-as-new, which its own turns must end.
 
         They alone settle its open tool calls, and take or ask for its closing text.
@@ -116,7 +116,7 @@ class RefineLoop(ControlHandlers):
             case "execute":
                 await self.amendments.adopt()
                 # Asked before the draft is paid for, not after.
-                unjudgeable = await self.drafting.unjudgeable()
+                unjudgeable = await self.drafting.ask_or_end_if_unjudgeable()
                 if unjudgeable is not None:
                     return await self._cut_short(unjudgeable)
                 await self.drafting.execute()
@@ -141,7 +141,7 @@ class RefineLoop(ControlHandlers):
         """Score the draft; if the goal was only a question, take the answer unscored."""
         answer = self.run.state.answer_only
         await (
-            self.evaluation.evaluate() if answer is None else self.evaluation.answer_once(answer)
+            self.evaluation.evaluate() if answer is None else self.evaluation.take_unscored(answer)
         )
 
     def _fold(self) -> None:
@@ -149,7 +149,7 @@ class RefineLoop(ControlHandlers):
         state = self.run.state
         threshold = self.run.spec.refine.quality_threshold
         state.economy = economized(state, self.run.rubric, threshold=threshold)
-        fold(state, self.run.rubric)
+        note_draft(state, self.run.rubric)
         state.stage = "decide"
 
     def _facts(self) -> Facts:
@@ -166,11 +166,11 @@ class RefineLoop(ControlHandlers):
         facts = self._facts()
         # The facts are stale after the wait: the person may have raised a limit, or stopped the
         # run.
-        if await self._raised(facts):
+        if await self._ask_for_budget(facts):
             facts = self._facts()
-        facts, decision = await self._by_current_rubric(facts, decide(facts))
+        facts, decision = await self._rejudge_if_amended(facts, decide(facts))
         decision = self._unless_told_more(decision)
-        told = self.run.told_to_end()
+        told = self.run.demanded_ending()
         if told is not None and decision.row == "budget":
             decision = cut_decision(told)  # whoever stops a run that asks for money ended it
         decision = await self._adapted(decision)
@@ -187,7 +187,7 @@ class RefineLoop(ControlHandlers):
             )
         adapted = self.run.state.draft.adapted
         self.run.state.adaptation = self.run.state.adaptation if adapted is None else adapted
-        self.run.state.plan = refined(self.run.state.plan, self.run.state.draft.evaluation)
+        self.run.state.plan = with_fix_steps(self.run.state.plan, self.run.state.draft.evaluation)
         asking = decision.decision == "escalate"
         if asking:
             self.run.state.question = self.run.state.control.escalation or decision.explanation
@@ -206,7 +206,7 @@ class RefineLoop(ControlHandlers):
             state.draft.adapted = adapted
             return decision
         state.draft.unadapted = failure_line(adapted)
-        told = self.run.told_to_end()
+        told = self.run.demanded_ending()
         if told is not None:
             return cut_decision(told)
         if use.on_error == "continue":
@@ -215,47 +215,47 @@ class RefineLoop(ControlHandlers):
         failed = Ending(outcome="failed", reason="hook_failed", detail=state.draft.unadapted)
         return cut_decision(failed)
 
-    async def _raised(self, facts: Facts) -> bool:
+    async def _ask_for_budget(self, facts: Facts) -> bool:
         """Whether a person raised a spent budget; asked only if the run would go on with more."""
         state = self.run.state
-        spent = budgets.exhausted(state.budget, wall_time=self.run.wall_time)
+        spent = budgets.exhausted_limit(state.budget, wall_time=self.run.wall_time)
         if spent is None or facts.exhausted is None or state.draft.cut is not None:
             return False
         return not decide(
             replace(facts, exhausted=None)
-        ).ends and await self.engine.limits.budget_raised(spent)
+        ).ends and await self.engine.limits.ask_for_budget(spent)
 
-    async def _by_current_rubric(self, facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
+    async def _rejudge_if_amended(self, facts: Facts, decision: Decision) -> tuple[Facts, Decision]:
         """Accept nothing by a rubric that was replaced meanwhile: score the best, decide anew."""
         state = self.run.state
         accepts = decision.decision in ACCEPTS and state.answer_only is None
         if not accepts or state.control.rubric is None or self.run.ending() is not None:
             return facts, decision
         # No draft was written for a new goal yet: it is adopted with the next one, if there is one.
-        if (state.control.goal is not None and self._iterations_left) or not workflow.patched(
+        if (state.control.goal is not None and self._has_iterations_left) or not workflow.patched(
             HEEDS_LATE_AMENDMENTS
         ):
             return facts, decision
         await self.amendments.adopt()
         facts = facts_of(
-            scored_anew(state),
+            apply_rescored_best(state),
             settings=self.run.spec.refine,
             rubric=self.run.rubric,
             now=workflow.now(),
         )
         decision = decide(facts)
-        if decision.decision == "accept_best" and self._iterations_left:
+        if decision.decision == "accept_best" and self._has_iterations_left:
             # How the scores moved by the old rubric says nothing of the new one.
             decision = Decision("continue", "input", "No iteration was written for the new rubric.")
         return facts, decision
 
     @property
-    def _iterations_left(self) -> bool:
+    def _has_iterations_left(self) -> bool:
         return self.run.state.trajectory.completed < permitted_iterations(self.run.spec.refine)
 
     def _unless_told_more(self, decision: Decision) -> Decision:
         """Iterate once more instead of accepting, if something people said is unread."""
-        if decision.decision not in ACCEPTS or not self._iterations_left:
+        if decision.decision not in ACCEPTS or not self._has_iterations_left:
             return decision
         control = self.run.state.control
         amended = control.guidance or control.goal is not None or control.rubric is not None
@@ -295,7 +295,7 @@ class RefineLoop(ControlHandlers):
         gate = await self.engine.people.ask("escalation", state.question, free_text=True)
         state.control.escalation, state.stage = None, "execute"
         ending = self.engine.limits.after_escalation(gate)
-        if ending is None and not self._iterations_left:
+        if ending is None and not self._has_iterations_left:
             permitted = permitted_iterations(self.run.spec.refine)
             detail = f"{state.trajectory.completed} of {permitted}"
             ending = Ending(outcome="best_effort", reason="max_iterations", detail=detail)
@@ -321,7 +321,7 @@ class RefineLoop(ControlHandlers):
         state, kept = self.run.state, returned or self.run.state.kept
         # A stop that arrived meanwhile replaces the ending; the explanation of the decision would
         # then explain the wrong one.
-        settled = self.engine.life.settled(ending)
+        settled = self.engine.life.settle_ending(ending)
         ending, explanation = settled, explanation if settled is ending else None
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = refine_result(

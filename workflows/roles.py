@@ -19,7 +19,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.handlers import ControlHandlers
 from perdure.workflows.engine.human_input import expired_to_end
 from perdure.workflows.engine.metrics import count_decision
-from perdure.workflows.engine.reframe import reframed
+from perdure.workflows.engine.reframe import reframe
 from perdure.workflows.engine.start_learning import finish_and_learn
 from perdure.workflows.role_parts.nested_loops import NestedLoops
 from perdure.workflows.role_parts.policies import StageModels, StageRequirements, StageTurns
@@ -82,7 +82,7 @@ class RoleLoop(ControlHandlers):
         # Cleared before the steps below: a goal that is set meanwhile is another one.
         state.control.goal = None
         for name, seat in list(state.seats.items()):
-            report = await reframed(
+            report = await reframe(
                 self.engine, seat.frame, goal=goal, summary=f"new goal for {name}"
             )
             if report is not None:
@@ -121,19 +121,19 @@ class RoleLoop(ControlHandlers):
     async def _decide(self) -> RunResult | None:
         """Apply the decision table, unless a stop or an unanswered question ended the iteration."""
         state = self.run.state
-        cut = self._stop() or state.cut
+        cut = self._stop_ending() or state.cut
         if state.failure is None and cut is None and state.control.escalation is not None:
             # A person escalated after the last stage; the decision waits for the answer.
-            cut = await self.turns.escalated(state.turn)
+            cut = await self.turns.escalate_to_person(state.turn)
         if state.failure is None and cut is not None and cut.outcome not in _TABLED:
             return await self._cut_short(cut)
         self.run.set_phase("deciding")
         facts = self._facts()
         # The facts are stale after the wait: the person may have raised a limit, or stopped the
         # run.
-        if await self._raised(facts):
+        if await self._ask_for_budget(facts):
             facts = self._facts()
-        elif (stopped := self._stop()) is not None:
+        elif (stopped := self._stop_ending()) is not None:
             return await self._cut_short(stopped)  # told while people were asked for money
         decision = decide(facts)
         self._record(decision)
@@ -145,13 +145,13 @@ class RoleLoop(ControlHandlers):
         state.why_asked = decision.explanation
         return None
 
-    def _stop(self) -> Ending | None:
+    def _stop_ending(self) -> Ending | None:
         ending = self.run.ending()
         return ending if ending is not None and ending.outcome == "stopped" else None
 
     def _facts(self) -> RoleFacts:
         state, wall = self.run.state, self.run.wall_time
-        spent = budgets.exhausted(state.budget, wall_time=wall)
+        spent = budgets.exhausted_limit(state.budget, wall_time=wall)
         cut = state.cut
         return rules.facts(
             state,
@@ -165,14 +165,14 @@ class RoleLoop(ControlHandlers):
             unheard=bool(state.control.inputs),
         )
 
-    async def _raised(self, facts: RoleFacts) -> bool:
+    async def _ask_for_budget(self, facts: RoleFacts) -> bool:
         """Whether a person raised a spent budget; asked only if the run would go on with more."""
-        spent = budgets.exhausted(self.run.state.budget, wall_time=self.run.wall_time)
+        spent = budgets.exhausted_limit(self.run.state.budget, wall_time=self.run.wall_time)
         if spent is None or facts.exhausted is None or self.run.state.cut is not None:
             return False
         if decide(replace(facts, exhausted=None)).ends:
             return False
-        return await self.engine.limits.budget_raised(spent)
+        return await self.engine.limits.ask_for_budget(spent)
 
     def _record(self, decision: RoleDecision) -> None:
         """Record the decision and close the iteration's record; the next step writes it."""
@@ -226,7 +226,7 @@ class RoleLoop(ControlHandlers):
     async def _close(self, ending: Ending, *, explanation: str | None = None) -> RunResult:
         """Return the best iteration, whatever the reason."""
         # A stop that arrived meanwhile replaces the ending, and the decision's explanation with it.
-        settled = self.engine.life.settled(ending)
+        settled = self.engine.life.settle_ending(ending)
         ending, explanation = settled, explanation if settled is ending else None
         state, gate = self.run.state, self.run.reviewer
         kept = returned(state, gate=gate)

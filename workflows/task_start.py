@@ -73,7 +73,7 @@ class UnopenedRun(Run[CommonSpec, LoopState]):
         """None yet: the task is not read."""
         return None
 
-    def refuses(self, message: AnyMessage) -> str | None:
+    def message_refusal(self, message: AnyMessage) -> str | None:
         """Take what counts for any task; the rest is about what is not known yet."""
         return None if isinstance(message, TAKEN_BEFORE) else OPENING
 

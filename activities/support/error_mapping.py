@@ -31,12 +31,12 @@ from perdure.domain.foundation.errors import (
     StoreAway,
     StoreError,
 )
-from perdure.domain.foundation.json_extraction import encodable
+from perdure.domain.foundation.json_extraction import to_encodable
 from perdure.domain.foundation.retry_policies import FOR_EVER, own_limit
 from perdure.domain.run.activity_messages import ModelFailure
 from perdure.domain.run.hooks import HookFailed
 from perdure.domain.run.message_forms import Misread
-from perdure.extending.working_time import ended_in_time
+from perdure.extending.working_time import wait_within_limit
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +61,7 @@ def translated(
 
     @wraps(verb)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        _all_there(args)
+        _require_input(args)
         try:
             # Around everything, the store included: a step that waits for a lock is not a dead
             # worker.
@@ -71,7 +71,7 @@ def translated(
             # A cancellation from the workflow or the server goes on as it is; Temporal knows what
             # it means.
             if cancelled_by_shutdown():
-                raise _shut_down() from None
+                raise _shutdown_error() from None
             if given_up_by_server():
                 raise _quiet(GIVEN_UP, "given_up") from None
             # The server makes another attempt of it, whatever its policy allows.
@@ -80,7 +80,7 @@ def translated(
             raise
         except PerdureError as error:
             if isinstance(error, StoreAway) and cancelled_by_shutdown():
-                raise _shut_down(f"; it waited for the store: {error}") from error
+                raise _shutdown_error(f"; it waited for the store: {error}") from error
             raise _application_error(error) from error
         except UNREADABLE as error:
             raise unreadable(error) from error
@@ -101,7 +101,7 @@ def _runs_once() -> bool:
     return policy is not None and policy.maximum_attempts == 1
 
 
-def _all_there(given: Sequence[object]) -> None:
+def _require_input(given: Sequence[object]) -> None:
     """End a step whose input the store has lost: no later attempt could find it."""
     for value in given:
         if isinstance(value, Misread):
@@ -124,7 +124,7 @@ async def _within_its_limit(work: Coroutine[object, object, R]) -> R:
     task = asyncio.ensure_future(caught(work))
     while not task.done():
         try:
-            if not await ended_in_time(task, seconds=limit):
+            if not await wait_within_limit(task, seconds=limit):
                 break
         except asyncio.CancelledError:
             task.cancel()  # the body ends what it holds, and may still report
@@ -153,7 +153,7 @@ def _quiet(words: str, kind: str, *, non_retryable: bool = False) -> Application
     )
 
 
-def _shut_down(why: str = "") -> ApplicationError:
+def _shutdown_error(why: str = "") -> ApplicationError:
     """The error of a step whose worker was stopped on purpose.
 
     If attempts are limited, the step ends and the workflow schedules it again, so that the stop
@@ -183,7 +183,7 @@ def model_failure(failure: ModelFailure, *, pause_s: float | None, fits: bool) -
     """
     # A provider may quote a text that ends in half a character. No failure can carry that: it would
     # arrive without its type, and the server would make attempts of the call for ever.
-    texts = {name: encodable(text) for name, text in failure.facts if isinstance(text, str)}
+    texts = {name: to_encodable(text) for name, text in failure.facts if isinstance(text, str)}
     facts = failure.facts.model_copy(update=texts)
     failure = failure.model_copy(update={"facts": facts})
     pause = pause_s if facts.retryable else None

@@ -14,7 +14,7 @@ from temporalio import activity
 
 from perdure.domain.foundation.retry_policies import PATIENCE, Patience
 from perdure.extending.foreign_code import contained
-from perdure.extending.working_time import ended_in_time
+from perdure.extending.working_time import wait_within_limit
 
 
 class Stopwatch:
@@ -24,13 +24,13 @@ class Stopwatch:
         self._clock = asyncio.get_running_loop().time
         self._patience = PATIENCE.get() or Patience()
         self._started = self._clock()
-        self._waited = self._patience.waited(self._started)
+        self._waited = self._patience.store_seconds(self._started)
 
     @property
     def seconds(self) -> float:
         """Seconds of work so far, to the millisecond."""
         now = self._clock()
-        waited = self._patience.waited(now) - self._waited
+        waited = self._patience.store_seconds(now) - self._waited
         return round(max(0.0, now - self._started - waited), 3)
 
 
@@ -64,7 +64,7 @@ async def within(
     """
     task = asyncio.ensure_future(caught(work))
     try:
-        done = await ended_in_time(task, seconds=seconds)
+        done = await wait_within_limit(task, seconds=seconds)
     except asyncio.CancelledError:
         ended = await _end(task, by="cancelled")
         if not cancelled_by_workflow():
@@ -141,7 +141,7 @@ async def heartbeats() -> AsyncGenerator[None]:
 async def _beat(every: float, patience: Patience) -> None:
     clock = asyncio.get_running_loop().time
     while True:
-        told = patience.told(clock())
+        told = patience.store_wait(clock())
         # The SDK throttles heartbeats by itself; beating often costs nothing, and a missed one
         # costs a retry.
         activity.heartbeat(told, activity.info().attempt)

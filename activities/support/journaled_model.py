@@ -42,7 +42,7 @@ from perdure.domain.budget.journal import (
     Proceed,
     Replayed,
     RunClosed,
-    fits,
+    is_within_reservation,
 )
 from perdure.domain.foundation.retry_policies import (
     LOST_WORKERS,
@@ -157,7 +157,7 @@ class JournaledModel:
                     step, request, attempt=attempt, terms=terms, active=active
                 )
 
-    async def broke_its_workers(self, key: str) -> AttemptTotals | None:
+    async def give_up_if_lost(self, key: str) -> AttemptTotals | None:
         """What a call spent that has killed too many workers; None if it may go on."""
         number = activity.info().attempt
         if number <= LOST_WORKERS:
@@ -218,23 +218,25 @@ class JournaledModel:
             # The failure is booked even if the step is cancelled now: the provider may charge for
             # it.
             raise await to_the_end(
-                self._failed(step.allowance, attempt, error.facts, terms=terms, seconds=seconds)
+                self._book_failure(
+                    step.allowance, attempt, error.facts, terms=terms, seconds=seconds
+                )
             ) from error
         except asyncio.CancelledError:
-            await self._lost(attempt, notes, terms, seconds=watch.seconds)
+            await self._book_loss(attempt, notes, terms, seconds=watch.seconds)
             raise
         # Read before the booking: what the store takes is no time of the model.
         seconds = watch.seconds
         match ended:
             case Interrupted():
-                await self._lost(attempt, notes, terms, seconds=seconds)
+                await self._book_loss(attempt, notes, terms, seconds=seconds)
                 account = await self.journal.reconcile(attempt.key)
                 return NotSent("interrupted", account, attempt.estimate.input_tokens)
             case Finished(value=reply):
                 # Kept with the reply, so that people can see what it answers.
                 reply = reply.model_copy(update={"prompt": request.context.prompt})
                 return await to_the_end(
-                    self._answered(attempt, reply, terms=terms, seconds=seconds)
+                    self._book_answer(attempt, reply, terms=terms, seconds=seconds)
                 )
 
     async def _begin(self, attempt: Attempt) -> Begin:
@@ -249,7 +251,7 @@ class JournaledModel:
             )
             raise
 
-    async def _answered(
+    async def _book_answer(
         self, attempt: Attempt, reply: ModelReply, *, terms: Terms, seconds: float
     ) -> Answered:
         # A stream that broke off after its last text may lack the usage; then the estimate is
@@ -282,7 +284,7 @@ class JournaledModel:
             reply = read(ModelReply, await self.blobs.get(known.reply))
         return Answered(reply, account, reply.usage.prompt_tokens)
 
-    async def _failed(
+    async def _book_failure(
         self,
         allowance: Allowance,
         attempt: Attempt,
@@ -318,7 +320,7 @@ class JournaledModel:
         return model_failure(
             ModelFailure(facts=facts, account=account, failures=failures, failing_for_s=waited),
             pause_s=None if last else pause,
-            fits=fits(attempt, account)
+            fits=is_within_reservation(attempt, account)
             and (allowance.attempts is None or account.attempts < allowance.attempts),
         )
 
@@ -326,7 +328,7 @@ class JournaledModel:
         usage, cost = terms.used(seen)
         await self.journal.expect(attempt, usage=usage, cost_usd=cost)
 
-    async def _lost(
+    async def _book_loss(
         self, attempt: Attempt, notes: UsageNotes, terms: Terms, *, seconds: float
     ) -> None:
         usage, cost = terms.used(notes.seen)

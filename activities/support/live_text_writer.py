@@ -65,7 +65,7 @@ class LiveText:
         now = {"start": self._end.start, "text": text, "ended": self._shown[1]}
         return self._about.model_copy(update=now)
 
-    def failed(self) -> None:
+    def forget_shown(self) -> None:
         """Forget what was shown: the row may or may not have been written."""
         self._shown = (-1, False)
 
@@ -158,7 +158,7 @@ class LiveTextWriter:
         # Also a cancellation: nobody knows then what was written.
         except BaseException:
             for one in behind:
-                one.failed()
+                one.forget_shown()
             raise
 
     def _unwatched(self) -> list[LiveText]:
@@ -170,7 +170,7 @@ class LiveTextWriter:
         ]
 
     def _watched(self, text: LiveText) -> bool:
-        return self._watches.covers(text.about.run, _now())
+        return self._watches.is_watched(text.about.run, _now())
 
     def _forget(self, gone: Iterable[LiveText]) -> None:
         dropped = {id(one) for one in gone}

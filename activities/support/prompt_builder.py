@@ -8,7 +8,7 @@ from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
     ToolResultBlock,
-    user_text,
+    user_message,
     with_attachments,
 )
 from perdure.domain.outputs.compression import Compressed
@@ -60,12 +60,12 @@ class RolePrompts:
     async def stage(self, entry: StageEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The task of a stage."""
         told = await self._told(frame, [*(stage.ref for stage in entry.done), entry.review])
-        return (user_text(stage_prompt(stage_frame(frame), entry, told), pinned=True),)
+        return (user_message(stage_prompt(stage_frame(frame), entry, told), pinned=True),)
 
     async def goal(self, entry: GoalEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The goal judge's question, with the stages' outputs but not their conversations."""
         told = await self._told(frame, (stage.ref for stage in entry.done))
-        return (user_text(goal_prompt(stage_frame(frame), entry, told), pinned=True),)
+        return (user_message(goal_prompt(stage_frame(frame), entry, told), pinned=True),)
 
     async def _told(self, frame: Frame, refs: Iterable[str | None]) -> Told:
         texts = {ref: await self._blobs.get_text(ref) for ref in refs if ref is not None}
@@ -126,7 +126,7 @@ class RefinePrompts:
             tools=[tool.name for tool in frame.tools],
             problems=entry.problems,
         )
-        return (user_text(prompt, pinned=True),)
+        return (user_message(prompt, pinned=True),)
 
     async def judgement(self, entry: JudgeEntry, *, frame: Frame) -> tuple[Message, ...]:
         """The judge's question; it never sees the executor's conversation."""
@@ -151,7 +151,7 @@ class RefinePrompts:
         # it.
         constant = judge_task(frame.goal, frame.inputs)
         changing = prompt.removeprefix(constant).lstrip("\n")
-        return (user_text(constant, changing, pinned=True),)
+        return (user_message(constant, changing, pinned=True),)
 
     async def _read(self, address: str | None) -> str:
         return "" if address is None else await self._blobs.get_text(address)

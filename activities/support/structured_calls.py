@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from pydantic import JsonValue
 
 from perdure.activities.call_model import CallModel
-from perdure.domain.llm.structured_replies import BadReply, unfinished
+from perdure.domain.llm.structured_replies import BadReply, unfinished_problem
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.activity_messages import ModelCallReport, ModelCallRequest
 
@@ -59,7 +59,7 @@ class StructuredCalls:
             return ParsedReply(report)
         text = "" if report.text is None else await self.blobs.get_text(report.text.hash)
         # A reply that was cut off is not parsed: half a structure may read as a smaller whole one.
-        value = unfinished(report.stop_reason) or read(text)
+        value = unfinished_problem(report.stop_reason) or read(text)
         if isinstance(value, BadReply):
             return ParsedReply(report, problems=value.problems, text=text)
         return ParsedReply(report, value=value, text=text)

@@ -9,7 +9,7 @@ from typing import Self
 
 from perdure.activities.support.heartbeat import to_the_end
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.foundation.retry_policies import impatient, no_work
+from perdure.domain.foundation.retry_policies import count_as_store_time, impatient
 from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import UsageSoFar
 
@@ -42,7 +42,7 @@ class UsageNotes:
 
     async def __aexit__(self, *_: object) -> None:
         # The call is over: time that the store takes now is not the model's.
-        with no_work(asyncio.get_running_loop().time):
+        with count_as_store_time(asyncio.get_running_loop().time):
             if self._writer is not None:
                 self._writer.cancel()
                 # Also if the step is cancelled now: the reply of the call may be in hand already.

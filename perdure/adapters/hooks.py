@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.domain.foundation.errors import LOAD_PLUGIN, InvalidInput
 from perdure.domain.foundation.problems import nearest_name
 from perdure.domain.run.hooks import (
@@ -112,7 +112,7 @@ class ServedHooks:
         except InvalidInput:
             raise
         except Exception as error:
-            raise HookFailed(f"{told(named(error))}{_place(error)}"[:WORDS]) from error
+            raise HookFailed(f"{without_secrets(named(error))}{_place(error)}"[:WORDS]) from error
         return _adapted(found, returned) if hook.kind == "adapt" else {}
 
     def _problem(self, hook: WantedHook) -> str:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.notifiers import notifier
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
@@ -127,7 +127,7 @@ class NoticeOutbox:
         except PerdureError as error:
             return failed(notice, error.message, now=self.now())
         except Exception as error:
-            why = told(f"{type(error).__name__}: {error}")
+            why = without_secrets(f"{type(error).__name__}: {error}")
             return failed(notice, why, now=self.now())
         if took:
             return delivered(notice, now=self.now())

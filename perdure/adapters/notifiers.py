@@ -21,9 +21,9 @@ from typing import IO
 import httpx2
 from pydantic import TypeAdapter
 
-from perdure.adapters.logging.redacting import told, told_data
+from perdure.adapters.logging.redacting import data_without_secrets, without_secrets
 from perdure.adapters.retry_after import retry_after_of
-from perdure.adapters.settings.secret_references import WAYS, foreign_environment, referred
+from perdure.adapters.settings.secret_references import WAYS, foreign_environment, resolve_reference
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
 from perdure.domain.ports import Notifier
@@ -51,7 +51,7 @@ def signing_secret(reference: str) -> bytes:
     Raises:
         InvalidInput: the reference cannot be followed, or leads to something else.
     """
-    text = referred("PERDURE_NOTIFY_SECRET", reference, cure=CURE).strip()
+    text = resolve_reference("PERDURE_NOTIFY_SECRET", reference, cure=CURE).strip()
     try:
         secret = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (ValueError, binascii.Error):
@@ -267,7 +267,7 @@ def worded(event: Event) -> Event:
         f"{event.get('prompt', '')}\n"
         f"Answer with: {answer_command(f'{run}:{gate}', choices)}"
     )
-    return _EVENT.validate_python(told_data({"text": text, **event}))
+    return _EVENT.validate_python(data_without_secrets({"text": text, **event}))
 
 
 def _checked(address: str) -> httpx2.URL:
@@ -293,5 +293,5 @@ def _unreadable_command(text: str) -> InvalidInput:
 def _last_words(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - SHOWN_BYTES))
-    text = told(" ".join(said.read().decode("utf-8", "replace").split()))
+    text = without_secrets(" ".join(said.read().decode("utf-8", "replace").split()))
     return f": {text}" if text else ""

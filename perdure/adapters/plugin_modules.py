@@ -13,7 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.settings.layers import NAME_A_FILE, PACKAGE_START, is_plugin_file
 from perdure.domain.foundation.errors import InvalidInput, PerdureError
 from perdure.event_log import get_logger
@@ -64,7 +64,7 @@ def broken_plugin(origin: str, error: BaseException) -> InvalidInput:
     if isinstance(error, PerdureError):  # of a decorator, in words for people
         said, cure = error.message.rstrip("."), error.cure or cure
     return InvalidInput(
-        f"The plugin {origin} cannot be loaded: {told(said)}{_place(error)}.", cure=cure
+        f"The plugin {origin} cannot be loaded: {without_secrets(said)}{_place(error)}.", cure=cure
     )
 
 
@@ -128,4 +128,4 @@ def _place(error: BaseException) -> str:
     if not theirs:
         return ""
     last = (own or theirs)[-1]
-    return f" ({Path(last.filename).name}, line {last.lineno}: {told(last.line or '')})"
+    return f" ({Path(last.filename).name}, line {last.lineno}: {without_secrets(last.line or '')})"

@@ -12,7 +12,7 @@ from typing import TypeVar
 from perdure.adapters.llm.foreign_model import usage_so_far
 from perdure.adapters.tools.host import AnyTool
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.ports import ModelClient, UsageSoFar, unheard
+from perdure.domain.ports import ModelClient, UsageSoFar, ignore_usage
 from perdure.extending.hook_decorators import Hook
 from perdure.extending.own_loop import OwnLoop, OwnLoops
 
@@ -77,7 +77,7 @@ class ModelAside:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Call the model, streaming; raises `ModelError`. Who listens does so where it asked."""
         here = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.telemetry import Telemetry, start_telemetry
 from perdure.adapters.temporal.client import address_of, connect, strict
-from perdure.composition.maintenance import collected, erasing, replayed_by
+from perdure.composition.maintenance import collect_garbage, erasing, why_not_replayed
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import Endpoints
 from perdure.domain.run.spec import Timing
@@ -71,7 +71,7 @@ async def services(
     """
     runtime = EmbeddedRuntime(settings)
     if start:
-        endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
+        endpoints = await _start_services(runtime, settings, on_progress, with_worker=with_worker)
     else:
         endpoints = await _found(runtime, settings)
     async with AsyncExitStack() as resources:
@@ -164,7 +164,7 @@ class _Client:
         self, on_progress: OnProgress, *, with_worker: bool = False
     ) -> Services:
         settings, runtime = self._settings, EmbeddedRuntime(self._settings)
-        endpoints = await _started(runtime, settings, on_progress, with_worker=with_worker)
+        endpoints = await _start_services(runtime, settings, on_progress, with_worker=with_worker)
         # The gateway has its connection already; a new one would connect once more.
         if endpoints == self._endpoints:
             return self.services
@@ -190,7 +190,7 @@ class _Client:
             prepare=_prepared,
             waits=Waits() if settings.temporal.address is None else Waits(outage=NAMED_OUTAGE_S),
             audit=AuditTrail(stores.audit, now=utc_now),
-            why_not=partial(replayed_by, self._settings, stores.blobs),
+            why_not=partial(why_not_replayed, self._settings, stores.blobs),
         )
 
     def _facts(self) -> InstallationInfo:
@@ -238,7 +238,7 @@ async def _prepared(client: Client) -> None:
     await register_search_attributes(client)
 
 
-async def _started(
+async def _start_services(
     runtime: EmbeddedRuntime, settings: Settings, on_progress: OnProgress, *, with_worker: bool
 ) -> Endpoints:
     """The addresses of services; missing ones are started, unless a server is named."""
@@ -360,7 +360,7 @@ def collecting_of(parts: "Parts", client: Client) -> "Callable[[], Awaitable[Col
 
         # Strict: what a collection cannot read may name blobs that a run still needs.
         gateway = _client_of(parts, _named_endpoints(parts.settings), strict(client)).gateway
-        found = await collected(parts, gateway, dry_run=False)
+        found = await collect_garbage(parts, gateway, dry_run=False)
         return CollectReport.model_validate(found.model_dump(exclude={"dry_run"}))
 
     return collect

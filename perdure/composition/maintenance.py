@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perdure.interfaces.services import Collected, ErasureService
 
 
-async def collected(parts: "Parts", gateway: "RunGateway", *, dry_run: bool) -> "Collected":
+async def collect_garbage(parts: "Parts", gateway: "RunGateway", *, dry_run: bool) -> "Collected":
     """Collect garbage, with the rules of retention in the settings."""
     from perdure.domain.retention.rules import read_rules
     from perdure.operations import gc
@@ -40,13 +40,15 @@ def erasing(stores: Stores, gateway: Gateway) -> "ErasureService":
     return Eraser(stores, gateway)
 
 
-async def replayed_by(settings: Settings, blobs: BlobStore, run: str, history: bytes) -> str | None:
+async def why_not_replayed(
+    settings: Settings, blobs: BlobStore, run: str, history: bytes
+) -> str | None:
     """Why this code, with these stores, does not replay a history; None if it does."""
     # Imported here: a replay loads the workflows.
     from perdure.adapters.temporal.custom_codec import payload_codec
     from perdure.operations import replay
 
-    return await replay.why_not(
+    return await replay.why_not_replayed(
         run,
         history,
         blobs=blobs,

@@ -160,10 +160,10 @@ class Resolver:
         beyond_models = beyond_its_models(spec, models, cards, tools=selection.names)
         problems += (*beyond_models, *_unusable_schemas(spec), *_strange_settings(spec))
         problems += self._unusable_checks(spec, brought)
-        problems += map(str, ends_in_the_past(spec, now=self._now()))
+        problems += map(str, past_end_problems(spec, now=self._now()))
         hooks = _known(self._plugins.hooks, brought.hooks)
         problems += unusable_hooks(spec.kind, spec.hooks, hooks)
-        problems += () if self._plugins.tools else _beyond(spec, selection.names)
+        problems += () if self._plugins.tools else _unknown_tool_problems(spec, selection.names)
         problems += (*await self._references(spec), *await self._priceless(spec, served))
         if problems:
             # The embedded model was only the default, for lack of a key. If it is missing or not
@@ -306,7 +306,7 @@ def _of_rubric(spec: Spec) -> dict[str, str]:
     }
 
 
-def _beyond(spec: Spec, names: Sequence[str]) -> list[str]:
+def _unknown_tool_problems(spec: Spec, names: Sequence[str]) -> list[str]:
     """Problems: tools that strategies or conditions name and the run does not have."""
     if isinstance(spec, RolesSpec):
         return _beyond_stages(spec, names)
@@ -341,7 +341,7 @@ def _beyond_stages(spec: RolesSpec, names: Sequence[str]) -> list[str]:
     ]
 
 
-def ends_in_the_past(spec: Spec, *, now: datetime) -> list[Problem]:
+def past_end_problems(spec: Spec, *, now: datetime) -> list[Problem]:
     """Moments in the conditions of a run that have come, so that it would end at once."""
     if isinstance(spec, RefineSpec) and spec.refine.termination is not None:
         return [*past_moments(spec.refine.termination, now=now, root="refine.termination")]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.llm.shown_attachments import unseen
+from perdure.domain.llm.shown_attachments import sight_problem
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.roles.spec import RolesSpec, wants_goal_judge
 from perdure.domain.run.spec import ROLES, ModelsSpec
@@ -88,7 +88,7 @@ def _unable(spec: Spec, models: ModelsSpec, cards: Cards) -> list[str]:
         for role, settings in models.settings.items()
         for name in (stages.get(role) or models.chain(role if role in ROLES else "executor"))[:1]
         if name in cards
-        for field, why in settings.unable(cards[name])
+        for field, why in settings.problems_with(cards[name])
     ]
 
 
@@ -105,5 +105,5 @@ def _blind(spec: Spec, models: ModelsSpec, cards: Cards) -> list[str]:
     if isinstance(spec, RolesSpec) and (defined := loops_of(spec)):
         own = [role.models for one in defined for role in one.roles]
         chains = [tuple(chain) or models.chain("executor") for chain in own]
-    problems = [unseen(shown, chain, cards) for chain in chains]
+    problems = [sight_problem(shown, chain, cards) for chain in chains]
     return [f"{path}: {problems[0]}"] if all(problems) else []

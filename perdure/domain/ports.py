@@ -156,7 +156,7 @@ class RecordStore(Protocol):
         """Goal and label of each of these runs that the store has."""
         ...
 
-    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+    async def start_times(self, ids: Sequence[str]) -> dict[str, datetime]:
         """When each of these runs began, of those that the store has."""
         ...
 
@@ -217,7 +217,7 @@ class RecordStore(Protocol):
 UsageSoFar = Callable[[], Usage]
 
 
-def unheard(_used: UsageSoFar) -> None:
+def ignore_usage(_used: UsageSoFar) -> None:
     """The `on_answer` of callers that do not need the usage of an attempt in progress."""
 
 
@@ -237,7 +237,7 @@ class ModelClient(Protocol):
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Call the model, streaming. Raises `ModelError`.
 

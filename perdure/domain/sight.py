@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.requests import ModelProfile
-from perdure.domain.llm.shown_attachments import cannot_see
+from perdure.domain.llm.shown_attachments import why_not_shown
 from perdure.domain.roles.spec import RolesSpec, wants_goal_judge
 from perdure.domain.run.spec import ROLES, CommonSpec
 from perdure.domain.specs import rubric_of
@@ -29,7 +29,7 @@ def blind_roles(
         if chain and chain[0] in cards
     }
     return {
-        role: f"{cannot_see(unseen[0], cards[chains[role][0]])}: of "
+        role: f"{why_not_shown(unseen[0], cards[chains[role][0]])}: of "
         f"{', '.join(one.words for one in unseen)} it knows these words alone"
         for role, unseen in found.items()
         if unseen

@@ -8,7 +8,7 @@ from temporalio.api.common.v1 import RetryPolicy as SentPolicy
 from temporalio.common import RetryPolicy
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.tools.definitions import ActivityTarget
 
 DEFINITION = "__temporal_activity_definition"
@@ -88,7 +88,7 @@ def _require_options(
         least = timedelta.resolution if name == "start_to_close_timeout" else timedelta(0)
         if time is not None and time < least:
             raise InvalidInput(
-                f"The activity {kind} has {name}={shown(time)}; allowed: more than 0.",
+                f"The activity {kind} has {name}={format_value(time)}; allowed: more than 0.",
                 cure=f"Give {name} as a timedelta, or leave it out.",
             )
     try:

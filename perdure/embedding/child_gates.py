@@ -20,7 +20,7 @@ from temporalio.exceptions import FailureError
 
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import BETWEEN_RUNS
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.foundation.tolerance import read_value
 from perdure.domain.run.child_questions import GatesBelow, OpenGate
 
@@ -125,7 +125,7 @@ def _message(gate: OpenGate, reply: object) -> dict[str, JsonValue] | None:
     if isinstance(reply, str):
         reply = Reply(choice=reply) if gate.choices else Reply(text=reply)
     if not isinstance(reply, Reply) or not _are_texts(reply.choice, reply.text):
-        raise InvalidInput(f"on_gate: found {shown(reply)}; allowed: {ANSWERS}.")
+        raise InvalidInput(f"on_gate: found {format_value(reply)}; allowed: {ANSWERS}.")
     me = workflow.info().workflow_id
     return {
         # The full name, since an approval is only for the arguments that were shown.

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ParentClosePolicy
 
 from perdure.domain.foundation.names import ANSWERED_ABOVE, MEMO_NAMES, is_usable_id, usable_id
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 INVALID_TASK = "invalid_task"
 MEMO = "child.memo"
@@ -59,14 +59,17 @@ def memo_of(child: Child, *, answered: bool) -> Mapping[str, object] | None:
     for name, value in cast("Mapping[object, object]", child.memo).items():
         if not isinstance(name, str) or name in MEMO_NAMES:
             taken = ", ".join(sorted(MEMO_NAMES))
-            raise refused(MEMO, f"found the name {shown(name)}; Perdure keeps {taken} itself.")
+            raise refused(
+                MEMO, f"found the name {format_value(name)}; Perdure keeps {taken} itself."
+            )
         try:
             # Tried here: at the start of the loop it would fail the workflow task again and again.
             workflow.payload_converter().to_payload(value)
         except Exception as error:  # whatever a converter of theirs raises
             raise refused(
                 f"{MEMO}[{name!r}]",
-                f"found {shown(value)}, which the converter of the client cannot write: {error}",
+                f"found {format_value(value)}, which the converter of the client cannot write: "
+                f"{error}",
             ) from error
     return {**child.memo, **own}
 
@@ -82,7 +85,7 @@ def attributes_of(child: Child) -> TypedSearchAttributes | None:
     if given is None:
         return None
     if not isinstance(cast("object", given), TypedSearchAttributes):
-        raise refused(ATTRIBUTES, f"found {shown(given)}; allowed: {MADE_WITH}.")
+        raise refused(ATTRIBUTES, f"found {format_value(given)}; allowed: {MADE_WITH}.")
     for pair in given:
         place = f"{ATTRIBUTES}[{pair.key.name!r}]"
         # By the beginning, so that names of later versions cannot meet those of users.
@@ -92,11 +95,11 @@ def attributes_of(child: Child) -> TypedSearchAttributes | None:
             )
         wanted = pair.key.indexed_value_type.name
         if not _KINDS[pair.key.origin_value_type](pair.value):
-            raise refused(place, f"found {shown(pair.value)}; its key is one of {wanted}.")
+            raise refused(place, f"found {format_value(pair.value)}; its key is one of {wanted}.")
         try:
             encode_typed_search_attribute_value(pair.key, pair.value)
         except Exception as error:  # whatever the SDK refuses, as a moment without a time zone
-            found = f"found {shown(pair.value)} ({type(pair.value).__name__})"
+            found = f"found {format_value(pair.value)} ({type(pair.value).__name__})"
             raise refused(place, f"{found}; its key is one of {wanted}: {error}.") from error
     return given
 

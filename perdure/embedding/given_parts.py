@@ -45,7 +45,7 @@ def queue_names(given: object) -> tuple[str, ...]:
     raise wrong("queues", given, 'a list of names of task queues, each once, such as ["loops"]')
 
 
-def named_well(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
+def require_model_names(models: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
     """The models, each with a name that no provider has."""
     for name in models:
         if name in TAKEN or not MODEL_NAME.fullmatch(name):

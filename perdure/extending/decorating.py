@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 Made = TypeVar("Made")
 
@@ -29,10 +29,10 @@ def decorated(
         return decorate(given)
     if callable(given):
         raise InvalidInput(
-            f"@{word}: found {shown(given)}, which is no function.",
+            f"@{word}: found {format_value(given)}, which is no function.",
             cure="Write a function with `def` that calls it, and decorate that.",
         )
     raise InvalidInput(
-        f"@{word}: found {shown(given)} in front; allowed: fields by their names.",
+        f"@{word}: found {format_value(given)} in front; allowed: fields by their names.",
         cure=f"Write @{word}(name='acme.plain').",
     )

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ def hints_of(function: Callable[..., object], *, what: str) -> dict[str, object]
     """
     if inspect.isclass(function) or not hasattr(function, "__annotations__"):
         raise InvalidInput(
-            f"The {what} is made of {shown(function)}, which is no function.",
+            f"The {what} is made of {format_value(function)}, which is no function.",
             cure="Write a function with `def` that calls it, and decorate that.",
         )
     try:

@@ -22,10 +22,10 @@ async def in_own_thread(call: Callable[[], R]) -> R:
     Raises:
         CodeEnded: it ended with something that is no error.
     """
-    return await started(call)
+    return await start_in_own_thread(call)
 
 
-def started(call: Callable[[], R]) -> "asyncio.Future[R]":
+def start_in_own_thread(call: Callable[[], R]) -> "asyncio.Future[R]":
     """The result to come of a function that runs in a daemon thread of its own from now on."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[R] = loop.create_future()

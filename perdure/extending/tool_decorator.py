@@ -178,9 +178,9 @@ def tool(
     return decorated("tool", function, decorate)
 
 
-def _name_of(plain: Callable[..., object], name: str | None) -> str:
+def _name_of(plain: Callable[..., object], name: object) -> str:
     """The tool's name; raises `InvalidInput` if it is malformed, or nothing could read results."""
-    full_name: object = name or plain.__name__
+    full_name = name or plain.__name__
     if not isinstance(full_name, str) or not _NAME.fullmatch(full_name):
         raise InvalidInput(
             f"The tool name {full_name!r} is malformed.",

@@ -10,15 +10,15 @@ R = TypeVar("R")
 SHORTEST_LOOK_S = 0.25
 
 
-async def ended_in_time(task: "asyncio.Future[R]", *, seconds: float | None) -> bool:
+async def wait_within_limit(task: "asyncio.Future[R]", *, seconds: float | None) -> bool:
     """Wait for a task up to a limit of working time; waiting for a store does not count."""
     clock = asyncio.get_running_loop().time
     patience = PATIENCE.get() or Patience()
-    began, waited = clock(), patience.waited(clock())
+    began, waited = clock(), patience.store_seconds(clock())
     while not task.done():
         left = None
         if seconds is not None:
-            left = seconds - (clock() - began) + (patience.waited(clock()) - waited)
+            left = seconds - (clock() - began) + (patience.store_seconds(clock()) - waited)
             if left <= 0:
                 return False
         if left is not None and patience.open:

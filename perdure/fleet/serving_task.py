@@ -29,7 +29,7 @@ def require_serving(serving: "asyncio.Task[None]") -> None:
     serving.result()
 
 
-async def over(serving: "asyncio.Task[None]") -> None:
+async def wait_for_end(serving: "asyncio.Task[None]") -> None:
     """Wait for the end of a task, and leave its error to the caller.
 
     A cancellation of the caller ends the task, and is raised once that has ended.

@@ -13,7 +13,7 @@ from perdure.domain.installation.deployment import BuildStatus
 from perdure.event_log import get_logger
 from perdure.gateway import deployment_calls
 from perdure.gateway.deployment_calls import Described, Unversioned
-from perdure.gateway.deployments import without_versions
+from perdure.gateway.deployments import no_versioning_error
 from perdure.gateway.execution_queries import count_of
 
 REGISTERED_POLL_S = 0.25
@@ -72,7 +72,7 @@ class OwnBuild:
                     f"{self._client.namespace}`.",
                 )
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         """Wait until the server says that no run needs this build any more, and has none of it.
 
         To the server, a run that is paused there needs nothing; it goes on later, with this build.
@@ -117,7 +117,7 @@ async def own_build(client: Client, deployment: str | None) -> OwnBuild | None:
     try:
         await deployment_calls.describe(client, deployment)
     except Unversioned as error:
-        told = without_versions(error)
+        told = no_versioning_error(error)
         _log.warning("versions_not_kept", deployment=deployment, why=told.message, cure=told.cure)
         return None
     return OwnBuild(client, deployment)

@@ -13,7 +13,7 @@ from typing import Self
 from temporalio.worker import Worker
 
 from perdure.adapters.workspaces.local import LocalWorkspaces
-from perdure.adapters.workspaces.release import released
+from perdure.adapters.workspaces.release import try_release
 from perdure.domain.foundation.errors import StoreError
 from perdure.domain.ports import RecordStore
 from perdure.event_log import get_logger
@@ -103,7 +103,7 @@ async def release_ended(
         # A deleted run has no row, and neither has one whose folder was made a moment ago.
         unused = made if row is None else row.ended_at
         due = unused is not None and unused <= now - KEPT
-        if due and await released(workspaces, run):
+        if due and await try_release(workspaces, run):
             gone.append(run)
     await workspaces.remove_unfinished()
     return gone

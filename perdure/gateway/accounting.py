@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from perdure.domain.budget.accounting import Budget
 from perdure.domain.budget.journal import AttemptRow
 from perdure.domain.run.result import Mark, RunResult, SpendReport
-from perdure.domain.run.resume import booked, booked_report, spent_with
+from perdure.domain.run.resume import booked_of, booked_report, spent_with
 from perdure.domain.run.status import Point, RunStatus
 from perdure.domain.turns.records import IterationRecord
 
@@ -18,7 +18,7 @@ def with_books(
     status: RunStatus, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
 ) -> RunStatus:
     """The status with newer figures from the store; no figure becomes smaller."""
-    limits, account = status.budget.limits, booked(rows).account
+    limits, account = status.budget.limits, booked_of(rows).account
     spent = spent_with(Budget(limits=limits), account)
     budget = status.budget
     if spent.tokens > budget.tokens or spent.model_calls > budget.model_calls:
@@ -52,7 +52,7 @@ def result_with_books(
     result: RunResult, rows: Sequence[AttemptRow], records: Sequence[IterationRecord]
 ) -> RunResult:
     """The result of a run that returned none itself, with its spend from the journal."""
-    spend: SpendReport = booked_report(booked(rows))
+    spend: SpendReport = booked_report(booked_of(rows))
     began, ended = result.started_at, result.ended_at
     took = (ended - began).total_seconds() if began and ended else 0.0
     own = {

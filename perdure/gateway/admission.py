@@ -109,7 +109,7 @@ class Admission:
             if not await go_on():
                 return
 
-    async def obstacle(self, tenant: str | None, *, queue: str) -> str | None:
+    async def claim_room(self, tenant: str | None, *, queue: str) -> str | None:
         """The limit that holds a start back, in words; None admits the start and counts it.
 
         Raises:
@@ -145,13 +145,13 @@ class Admission:
             *(self._counts.count(queries[name], tenant=tenants[name]) for name in wanted)
         )
         seen = dict(zip(wanted, (count for _, count in answers), strict=True))
-        known = limits.reached(tenant, total=seen.get("total", 0), own=seen.get("own", 0))
+        known = limits.start_refusal(tenant, total=seen.get("total", 0), own=seen.get("own", 0))
         if known is not None:
             return _Full(known, known=True)
         # No await from here to the append, so that the second of two starts counts the first.
         # By the oldest answer: it lacks the most starts.
         begun = self._begun_since(min(at for at, _ in answers) - SETTLED_S)
-        words = limits.reached(
+        words = limits.start_refusal(
             tenant,
             total=seen.get("total", 0) + len(begun),
             own=seen.get("own", 0) + begun.count(tenant),

@@ -84,7 +84,7 @@ class Claims:
             require_same(row.id, row.digest, asked, what="The id belongs to the")
         return ClaimState(row=row)
 
-    async def begun(self, run: str) -> bool:
+    async def has_begun(self, run: str) -> bool:
         """Whether a run of this installation has begun, from whatever specification."""
         row = await self.records.run(run)
         if row is None:
@@ -204,11 +204,11 @@ def checked_id(run: str) -> str:
             cure=f"Use up to {LONGEST_ID} letters, digits and any of - _ . : @ + =, with a letter "
             "or digit, and neither - nor @ as the first.",
         )
-    unreserved(run)
+    require_unreserved(run)
     return run
 
 
-def unreserved(name: str) -> None:
+def require_unreserved(name: str) -> None:
     """Raise `InvalidInput` for a word that URLs or commands use in the place of an id."""
     if name in RESERVED_IDS:
         raise InvalidInput(

@@ -63,7 +63,7 @@ class ClockReader:
     async def _missed(self) -> Mapping[str, int]:
         installation, found = await self._records.installation(), dict[str, int]()
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             async for one in await client.list_schedules():
                 name = scheduled_name(one.id, installation)
                 if name is None:

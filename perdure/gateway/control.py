@@ -28,16 +28,16 @@ from perdure.domain.run.messages import (
     Escalate,
     Receipt,
     Retry,
-    too_long,
+    is_too_long,
 )
 from perdure.gateway.ask_many import AskMany, Present
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
-from perdure.gateway.namespaces import elsewhere, not_here
+from perdure.gateway.namespaces import elsewhere, other_namespace_error
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import BulkReport, Reach
-from perdure.gateway.visibility import OURS, begins_later, every, quoted, unopened
+from perdure.gateway.visibility import OURS, delay_note, executions_of, quoted, unopened
 
 if TYPE_CHECKING:
     from perdure.gateway.retry import Retrying
@@ -98,14 +98,14 @@ class VerbSender:
         if self._audit is None:
             return await self._verb(run, message)
         # Written before sending: afterwards, a crash in between would leave a verb unrecorded.
-        entry = await self._audit.asked(run, message)
+        entry = await self._audit.note_message(run, message)
         try:
             receipt = await self._verb(run, message)
         # Only refusals are certain. One who was silent may still take it, so its entry stays open.
         except (InvalidInput, NotAllowed, NotFound) as error:
-            await self._audit.answered(entry, refused=error.message)
+            await self._audit.note_answer(entry, refused=error.message)
             raise
-        await self._audit.answered(entry)
+        await self._audit.note_answer(entry)
         return receipt
 
     async def _verb(self, run: str, message: AnyMessage) -> Receipt:
@@ -148,7 +148,7 @@ class VerbSender:
         unlisted = Unlisted(server=self._server, records=self._records, now=self._now)
         # Before the list: a run that the index gets in between is then in both, and not in neither.
         early = {look.id: look for look in await unlisted.looks(root=root) if look.open}
-        listed = {look.id: look async for look in every(self._server, query)}
+        listed = {look.id: look async for look in executions_of(self._server, query)}
         looks = list((early | listed).values())
         if within is not None:
             # Before the topmost are chosen: one may reach a run, and not the run above it.
@@ -184,7 +184,7 @@ class VerbSender:
         look = await self._server.look(run)
         if look is None or not look.open:
             return ENDED_MEANWHILE
-        if (later := begins_later(look, self._now())) is not None:
+        if (later := delay_note(look, self._now())) is not None:
             # A message would end the delay.
             return f"{later}; a message to it alone begins it now"
         await self.verb(run, message)
@@ -204,11 +204,11 @@ class VerbSender:
 
     async def _shortened(self, message: AnyMessage) -> AnyMessage:
         match message:
-            case AddInput() if message.text and too_long(message.text):
+            case AddInput() if message.text and is_too_long(message.text):
                 ref = await self._blobs.put_text(message.text)
                 return message.model_copy(update={"text": "", "ref": ref})
             case Answer(text=text) | Amend(guidance=text) | Escalate(note=text) | Retry(note=text):
-                if too_long(text):
+                if is_too_long(text):
                     raise InvalidInput(
                         f"The text has {len((text or '').encode())} bytes; 8192 are allowed here.",
                         cure="Send it with `perdure add`, which stores it, and refer to it.",
@@ -233,7 +233,7 @@ class VerbSender:
         if look is None and row is None:
             return unknown_run(run)
         if look is None and row is not None and (away := await elsewhere(self._server, row)):
-            return not_here(run, away)
+            return other_namespace_error(run, away)
         outcome = (row.outcome if row else None) or (look.text("PerdureOutcome") if look else None)
         how = f" ({outcome})" if outcome else ""
         return NotAllowed(

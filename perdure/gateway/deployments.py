@@ -24,7 +24,7 @@ from perdure.gateway.deployment_calls import Described, Unversioned
 from perdure.gateway.execution_queries import count_of
 from perdure.gateway.repair import WhyNot
 from perdure.gateway.temporal_gateway import TemporalGateway
-from perdure.gateway.visibility import every
+from perdure.gateway.visibility import executions_of
 from perdure.gateway.worker_probe import workers_by_build
 
 Change = Callable[[Client, str], Awaitable[None]]
@@ -100,7 +100,7 @@ class Deployments:
     async def serving(self) -> str | None:
         client = await self.server.client()
         queue = loops_queue(await self.records.installation())
-        with self.server.translated():
+        with self.server.translate_errors():
             return await deployment_calls.serving(client, queue)
 
     async def promote(self, build: str | None = None) -> Deployment:
@@ -173,17 +173,17 @@ class Deployments:
                 f"{self.own}; the current one is {serves}.",
                 cure="Run the command of the current version, or promote this build.",
             )
-        moved, stays = await self._moved(leaving)
+        moved, stays = await self._move_runs(leaving)
         left = leaving.model_copy(update={"runs": max(0, leaving.runs - len(moved))})
         return Drained(build=left, moved=tuple(moved), stays=stays)
 
-    async def _moved(self, leaving: Build) -> tuple[list[str], dict[str, str]]:
+    async def _move_runs(self, leaving: Build) -> tuple[list[str], dict[str, str]]:
         """Move runs to the current build; returns those that moved, and why others stay."""
         client = await self.server.client()
         moved, stays = list[str](), dict[str, str]()
-        with self.server.translated():
+        with self.server.translate_errors():
             query = deployment_calls.pinned_to(self._chosen_name(), leaving.id)
-            async for run in every(self.server, query):
+            async for run in executions_of(self.server, query):
                 # By its execution: one that continued as new meanwhile has another history, which
                 # was not checked.
                 handle = client.get_workflow_handle(run.id, run_id=run.execution)
@@ -212,10 +212,10 @@ class Deployments:
         name = self._chosen_name()
         client = await self.server.client()
         try:
-            with self.server.translated():
+            with self.server.translate_errors():
                 found = await deployment_calls.describe(client, name)
         except Unversioned as error:
-            raise without_versions(error) from error
+            raise no_versioning_error(error) from error
         if found is None:
             raise NotFound(
                 f"No worker has registered with the deployment {name}.",
@@ -231,7 +231,7 @@ class Deployments:
         # A worker registers its task queues one by one, and the server refuses a build that lacks
         # a queue of the current one. So wait a little: the workers may have just started.
         patient_until = time.monotonic() + REGISTERED_WITHIN_S
-        with self.server.translated():
+        with self.server.translate_errors():
             while True:
                 try:
                     return await change(client, name)
@@ -268,7 +268,7 @@ class Deployments:
         """The builds with their workers and runs."""
         name, client = self._chosen_name(), await self.server.client()
         queue = loops_queue(await self.records.installation())
-        with self.server.translated():
+        with self.server.translate_errors():
             workers = await workers_by_build(client, queue, now=self.now())
             runs = [
                 await count_of(client, deployment_calls.pinned_to(name, build.id))
@@ -291,7 +291,7 @@ def _only(deployment: Deployment, build: str) -> Build:
     return found
 
 
-def without_versions(error: Unversioned) -> ServiceUnavailable:
+def no_versioning_error(error: Unversioned) -> ServiceUnavailable:
     """The error for a server without worker versioning, or without it for this account."""
     if error.denied:
         return ServiceUnavailable(

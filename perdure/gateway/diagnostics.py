@@ -22,7 +22,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from perdure.domain.foundation.plain_text import said_in_words
-from perdure.gateway.dispatch import lies_long
+from perdure.gateway.dispatch import is_queued_long
 from perdure.gateway.run_problem import FAILING, RunProblem, known_cause
 from perdure.gateway.server_pauses import (
     PAUSED_THERE,
@@ -77,7 +77,7 @@ async def trouble_of(
 ) -> RunProblem | None:
     """The problem of one run: a pause at the server, its code, then its store, then its steps."""
     converter, pending = converter_for(client, described.id), described.raw_description
-    trouble = paused(pending) or await _code_of(client, described, converter)
+    trouble = pause_problem(pending) or await _code_of(client, described, converter)
     if trouble is not None:
         return trouble
     steps = [await _opened(step, converter) for step in pending.pending_activities]
@@ -89,7 +89,7 @@ async def trouble_of(
     return repeated_step(steps, now=now)
 
 
-def paused(described: DescribeWorkflowExecutionResponse) -> RunProblem | None:
+def pause_problem(described: DescribeWorkflowExecutionResponse) -> RunProblem | None:
     """That somebody paused a run, or steps of it, at the server itself."""
     run = described.workflow_execution_info.execution.workflow_id
     if (whole := paused_execution(described)) is not None:
@@ -150,7 +150,7 @@ async def _code_of(
         namespace=client.namespace,
         attempt=raw.pending_workflow_task.attempt,
         reported=described.typed_search_attributes.get(_REPORTED) or (),
-        unfetched=lies_long(raw.pending_workflow_task, datetime.now(UTC)),
+        unfetched=is_queued_long(raw.pending_workflow_task, datetime.now(UTC)),
     )
 
 

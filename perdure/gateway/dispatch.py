@@ -52,7 +52,7 @@ def unfetched(described: DescribeWorkflowExecutionResponse, *, now: datetime) ->
         return None
     lying = [_step(step, now) for step in described.pending_activities if _waits(step)]
     task = described.pending_workflow_task
-    if described.HasField("pending_workflow_task") and lies(task):
+    if described.HasField("pending_workflow_task") and is_queued(task):
         queue = described.execution_config.task_queue.name
         seconds = _age(_put_there(task), now)
         lying.append(Unfetched(queue=queue, what="the run itself", seconds=seconds))
@@ -107,14 +107,14 @@ def found_and_cure(dispatch: str) -> tuple[str, str] | None:
     return None
 
 
-def lies(task: PendingWorkflowTaskInfo) -> bool:
+def is_queued(task: PendingWorkflowTaskInfo) -> bool:
     """Whether a workflow task waits in its queue."""
     return task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
 
 
-def lies_long(task: PendingWorkflowTaskInfo, now: datetime) -> bool:
+def is_queued_long(task: PendingWorkflowTaskInfo, now: datetime) -> bool:
     """Whether a workflow task waits longer than it would if a worker were there."""
-    return lies(task) and _age(_put_there(task), now) >= PATIENCE_S
+    return is_queued(task) and _age(_put_there(task), now) >= PATIENCE_S
 
 
 def _put_there(task: PendingWorkflowTaskInfo) -> datetime:

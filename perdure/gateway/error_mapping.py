@@ -53,7 +53,7 @@ _NO_NAMESPACE = re.compile(r"namespace \S+ (is )?not found", re.IGNORECASE)
 
 
 @contextmanager
-def translated(
+def translate_rpc_errors(
     address: str, *, run: str | None = None, namespace: str = "default"
 ) -> Generator[None]:
     """Raise `PerdureError`s in place of RPC errors.

@@ -14,7 +14,7 @@ from perdure.domain.run.messages import EventsQuery
 from perdure.gateway.diagnostics import STORE, STORE_BACK
 from perdure.gateway.error_mapping import may_return, unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
-from perdure.gateway.namespaces import elsewhere, not_here
+from perdure.gateway.namespaces import elsewhere, other_namespace_error
 from perdure.gateway.nudges import Nudges
 from perdure.gateway.stored_status import may_begin, stored_status, torn_status
 from perdure.gateway.temporal_gateway import TemporalGateway
@@ -243,7 +243,7 @@ class Follower:
         if row is None and look is None:
             raise unknown_run(self._run)
         if row is not None and look is None and (away := await elsewhere(self._server, row)):
-            raise not_here(self._run, away)
+            raise other_namespace_error(self._run, away)
         data: dict[str, JsonValue] = {}
         number = since + 1
         if row is not None:
@@ -277,7 +277,7 @@ class Follower:
         return row is None or row.ended_at is not None
 
     async def _sleep(self) -> None:
-        if await self._nudges.within(self._run, self._pace.seconds):
+        if await self._nudges.wait_for_news(self._run, self._pace.seconds):
             self._pace.news()
 
 

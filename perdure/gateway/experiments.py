@@ -42,7 +42,7 @@ from perdure.domain.foundation.errors import (
     Unreadable,
 )
 from perdure.domain.foundation.names import EXPERIMENT_WORKFLOW, fitting, loops_queue
-from perdure.domain.foundation.problems import did_you_mean, shown
+from perdure.domain.foundation.problems import did_you_mean, format_value
 from perdure.domain.ports import RecordStore
 from perdure.domain.run.spec import Placement
 from perdure.domain.specs import RUN_SPEC
@@ -85,7 +85,7 @@ class Experiments:
     records: RecordStore
     now: Callable[[], datetime]
 
-    async def again(self, id: str, *, sent: str) -> bool:
+    async def try_repeat(self, id: str, *, sent: str) -> bool:
         """Whether the same request made an experiment before, which begins now unless it has."""
         known = await self.store.get(id)
         if known is None or known.digest != sent:
@@ -112,7 +112,7 @@ class Experiments:
         digest = sent or digest_of(plan, entries)
         if await self.store.get(id) is None:
             await require_free(id, store=self.store, records=self.records, server=self.server)
-            await self._ready(plan, entries[0])
+            await self._require_ready(plan, entries[0])
             new = StoredExperiment(
                 id=id, plan=plan, inputs=len(entries), digest=digest, created_at=self.now()
             )
@@ -120,7 +120,7 @@ class Experiments:
         # Of several starts at once only the first is stored, so its digest decides. Earlier
         # versions kept that of the plan.
         for same in {digest, digest_of(plan, entries)}:
-            if await self.again(id, sent=same):
+            if await self.try_repeat(id, sent=same):
                 return id
         raise NotAllowed(f"The id {id} belongs to another experiment.", cure="Choose another id.")
 
@@ -247,7 +247,7 @@ class Experiments:
             )
         await self.store.delete(id)
 
-    async def _ready(self, plan: Plan, first: Entry) -> None:
+    async def _require_ready(self, plan: Plan, first: Entry) -> None:
         """Check that every arm can run: its models are known, and its queues have workers."""
         served = await self.starter.served()
         for arm in plan.arms:
@@ -288,7 +288,7 @@ class Experiments:
             budget=stored.plan.budget,
             progress=progress_of(trials),
         )
-        with self.server.translated():
+        with self.server.translate_errors():
             client = await self.server.client()
             await client.start_workflow(
                 EXPERIMENT_WORKFLOW,
@@ -308,10 +308,10 @@ class Experiments:
     async def _signal(self, id: str, name: str, *given: object) -> None:
         # An id that nobody knows must not be told as an experiment that has ended.
         await self.stored(id)
-        with self.server.translated():
+        with self.server.translate_errors():
             try:
                 handle = await self._handle(id)
-                await self._settled(id, handle)
+                await self._wait_for_end(id, handle)
                 await handle.signal(name, args=list(given))
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
@@ -322,7 +322,7 @@ class Experiments:
                     f"`perdure experiment resume {id}`.",
                 ) from None
 
-    async def _settled(self, id: str, handle: WorkflowHandle[object, object]) -> None:
+    async def _wait_for_end(self, id: str, handle: WorkflowHandle[object, object]) -> None:
         """Wait a moment while its row says that it has ended, and its execution has not yet.
 
         An execution notes its end before it ends: what it is sent in between has no effect. One
@@ -338,7 +338,7 @@ class Experiments:
     async def _progress(self, id: str) -> Progress | None:
         """The progress that its workflow reports; None if no worker answers."""
         try:
-            with self.server.translated():
+            with self.server.translate_errors():
                 handle = await self._handle(id)
                 found = await handle.query("progress", result_type=Progress, rpc_timeout=ASKED)
                 described = await handle.describe()
@@ -376,7 +376,8 @@ def _limits(*, cost_usd: Money | None, tokens: int | None) -> ExperimentBudget:
             allowed = False
         if not allowed:
             raise InvalidInput(
-                f"{name}: found {shown(given)}; allowed: an amount above 0, such as {example}.",
+                f"{name}: found {format_value(given)}; allowed: an amount above 0, such as "
+                f"{example}.",
                 cure="Give what all its runs may spend together, with what they have spent.",
             )
     return ExperimentBudget.model_validate({"cost_usd": cost_usd, "tokens": tokens})

@@ -144,11 +144,11 @@ class Gateway:
         """
         named = checked_id(run_id) if run_id is not None else None
         starting = self._parts.starter.start(spec, run=named, key=idempotency_key, wanted=wanted)
-        return await self._parts.witnessed(starting, run=named, by=by, about=spec.kind)
+        return await self._parts.audit_start(starting, run=named, by=by, about=spec.kind)
 
     async def has_begun(self, run: str) -> bool:
         """Whether a run of this installation has begun; a start that failed leaves only a row."""
-        return await self._parts.starter.claims.begun(run)
+        return await self._parts.starter.claims.has_begun(run)
 
     def opening(
         self, read: "ReadSpec", *, lacks: Callable[[], Mapping[str, str]], admit: "Admit"
@@ -240,7 +240,7 @@ class Gateway:
             run, iteration, spec, fork_id=named, key=idempotency_key, wanted=wanted
         )
         about = f"{spec.kind}, from iteration {iteration} of {run}"
-        return await self._parts.witnessed(starting, run=named, by=by, about=about)
+        return await self._parts.audit_start(starting, run=named, by=by, about=about)
 
     async def readiness(self, spec: Spec) -> tuple[QueueState, ...]:
         """Whether a worker answers on each queue that a specification needs."""

@@ -31,7 +31,7 @@ def in_namespace(client: Client, namespace: str) -> Client:
 async def known_there(server: TemporalGateway, run: str, namespace: str) -> bool:
     """Whether another namespace of the same server still has a run, open or closed."""
     client = in_namespace(await server.client(), namespace)
-    with server.translated():
+    with server.translate_errors():
         try:
             await client.get_workflow_handle(run).describe()
         except RPCError as error:
@@ -46,7 +46,7 @@ def told_elsewhere(run: str, namespace: str) -> str:
     return f"The run {run} works in the namespace {namespace}, and this process uses another one."
 
 
-def not_here(run: str, namespace: str) -> NotAllowed:
+def other_namespace_error(run: str, namespace: str) -> NotAllowed:
     """The error for what only the namespace of a run can do."""
     return NotAllowed(
         told_elsewhere(run, namespace), cure=f"Set TEMPORAL_NAMESPACE={namespace} and ask again."

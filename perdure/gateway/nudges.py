@@ -17,7 +17,7 @@ class Nudges:
         for waiting in self._waiting.get(run, ()):
             waiting.set()
 
-    async def within(self, run: str, seconds: float) -> bool:
+    async def wait_for_news(self, run: str, seconds: float) -> bool:
         """Wait; return True, and sooner, if the run was told something meanwhile."""
         told = asyncio.Event()
         self._waiting[run].add(told)

@@ -19,7 +19,7 @@ from perdure.gateway.run_words import with_words
 from perdure.gateway.server_pauses import PAUSED_THERE
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import OpenGate, OpenGates
-from perdure.gateway.visibility import OURS, every, quoted
+from perdure.gateway.visibility import OURS, executions_of, quoted
 
 GATES = list[Gate]
 Answer = tuple[Gate, ...] | PerdureError
@@ -74,7 +74,7 @@ class GateReader:
         # Only this installation's runs: others in the namespace have people of their own.
         queue = loops_queue(await self._records.installation())
         query = f"{WAITING} AND TaskQueue = {quoted(queue)}"
-        found = [look async for look in every(self._server, query)]
+        found = [look async for look in executions_of(self._server, query)]
         waiting = await with_words(found, self._records)
         answers = await self._answers(waiting, queue)
         told = list(zip(waiting, answers, strict=True))

@@ -24,7 +24,7 @@ from perdure.domain.foundation.errors import (
     StoreAway,
 )
 from perdure.domain.foundation.names import WORKFLOW_TYPES
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.model_availability import unserved
 from perdure.domain.ports import RecordStore
@@ -104,7 +104,7 @@ class TaskOpening:
             return await self._opened(run, spec, wish, schedule=asked.schedule)
         # Other errors are no fault of the task: the step fails, and the server repeats it.
         except REFUSALS as error:
-            return await self._refused(run, asked, error)
+            return await self._store_refusal(run, asked, error)
 
     async def _opened(self, run: str, spec: Spec, asked: Wish, *, schedule: str) -> OpenTaskReport:
         """Claim the row of the run, unless there was a run with this id before."""
@@ -123,7 +123,7 @@ class TaskOpening:
                 # A retry of this step: its first attempt has admitted the run already.
                 placed = row is not None and not was_refused(row)
                 room = partial(
-                    self.starter.admission.obstacle, ready.metadata.payer, queue=site.loops
+                    self.starter.admission.claim_room, ready.metadata.payer, queue=site.loops
                 )
                 settled = await self.admit(schedule, run, settled, room=None if placed else room)
             order = order_of(settled, run, site, digest=asked.digest)
@@ -150,7 +150,7 @@ class TaskOpening:
             return False
         return row.start_key != asked.key or await self.starter.claims.had_effect(row)
 
-    async def _refused(
+    async def _store_refusal(
         self, run: str, asked: OpenTaskRequest, error: PerdureError
     ) -> OpenTaskReport:
         """Store the run as failed without cost: lists show it, and its id stays free."""
@@ -200,7 +200,7 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
     task, kind = asked.task, asked.kind
     if not isinstance(task, dict):
         raise InvalidInput(
-            f"The task is {shown(task)} instead of a JSON object.",
+            f"The task is {format_value(task)} instead of a JSON object.",
             cure='Send the JSON of a task file, at least {"goal": "…"}.',
         )
     said = task.get("kind", kind)
@@ -208,7 +208,8 @@ def _fields(asked: OpenTaskRequest) -> Mapping[str, JsonValue]:
         other = WORKFLOW_TYPES.get(said) if isinstance(said, str) else None
         hint = f"Start the workflow type {other}, or leave" if other else "Leave"
         raise InvalidInput(
-            f"kind: found {shown(said)}; the workflow type {WORKFLOW_TYPES[kind]} runs {kind}.",
+            f"kind: found {format_value(said)}; the workflow type {WORKFLOW_TYPES[kind]} runs "
+            f"{kind}.",
             cure=f"{hint} out `kind`.",
         )
     return {**task, "kind": kind}

@@ -64,7 +64,7 @@ class GatewayParts:
     audit: VerbAudit | None
     why_not: WhyNot
 
-    async def witnessed(
+    async def audit_start(
         self, starting: Awaitable[str], *, run: str | None, by: str, about: str
     ) -> str:
         """Await a start and return its run; the start or its refusal goes into the audit trail."""
@@ -72,10 +72,10 @@ class GatewayParts:
             started = await starting
         except PerdureError as error:
             if self.audit is not None:
-                await self.audit.started(run, by=by, about=about, refused=error.message)
+                await self.audit.note_start(run, by=by, about=about, refused=error.message)
             raise
         if self.audit is not None:
-            await self.audit.started(started, by=by, about=about)
+            await self.audit.note_start(started, by=by, about=about)
         return started
 
     @cached_property

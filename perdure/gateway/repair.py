@@ -60,7 +60,7 @@ async def nothing_known(_run: str, _history: bytes) -> str | None:
     return None
 
 
-async def sound(run: str, events: Sequence[HistoryEvent], why_not: WhyNot) -> Sound:
+async def find_sound_point(run: str, events: Sequence[HistoryEvent], why_not: WhyNot) -> Sound:
     """The newest successful task up to which this code replays, and the signals after it.
 
     Raises:
@@ -156,10 +156,10 @@ class Repairing:
 
     async def repair(self, run: str, *, repeat: bool = False) -> Repaired:
         """See `Gateway.repair`."""
-        look = await self._failing(run)
+        look = await self._require_failing(run)
         # Check before changing anything: a reset that does not help would only undo work.
         events = await self._events(run, look)
-        last = await sound(run, events, self._why_not)
+        last = await find_sound_point(run, events, self._why_not)
         if not repeat:
             _require_once(run, repeated_steps(events, await self._steps(look), after=last.event))
         await self._require_worker(look)
@@ -185,7 +185,7 @@ class Repairing:
 
     async def _take_up(self, run: str, waiting: list[Waiting], left_out: list[str]) -> None:
         """Send the messages one at a time, and take back each one that breaks the run."""
-        if not await self._moves(run):
+        if not await self._wait_for_progress(run):
             raise NotAllowed(
                 f"The run {run} fails from its last sound task on, without any message since: its "
                 "code cannot go on from there.",
@@ -198,12 +198,12 @@ class Repairing:
             await self._send(run, *waiting[0])
             # Only now: until the server has it, this list alone does.
             sent, _ = waiting.pop(0)
-            if await self._moves(run):
+            if await self._wait_for_progress(run):
                 continue
             await self._take_back(run, at)
             left_out.append(_named(sent))
             # The next message is judged by whether the run goes on, so it has to do so first.
-            await self._moves(run)
+            await self._wait_for_progress(run)
 
     async def _send_rest(self, run: str, waiting: list[Waiting]) -> None:
         """Send what is left without looking; the server keeps it, also without a worker."""
@@ -228,7 +228,7 @@ class Repairing:
                 cure=f"{state.cure} Then repair it.",
             )
 
-    async def _failing(self, run: str) -> ExecutionInfo:
+    async def _require_failing(self, run: str) -> ExecutionInfo:
         look = await self._server.look(run)
         if look is None:
             raise NotFound(f"There is no run {run}.", cure="`perdure list` lists all runs.")
@@ -249,14 +249,14 @@ class Repairing:
 
     async def _events(self, run: str, look: ExecutionInfo) -> Sequence[HistoryEvent]:
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             handle = client.get_workflow_handle(run, run_id=look.execution)
             return (await handle.fetch_history()).events
 
     async def _steps(self, look: ExecutionInfo) -> Sequence[PendingActivityInfo]:
         """The steps in flight of an execution."""
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             described = await client.get_workflow_handle(look.id, run_id=look.execution).describe()
         return described.raw_description.pending_activities
 
@@ -289,7 +289,7 @@ class Repairing:
         # loses them. A second reset does no harm, as it leads to the same task.
         for left in reversed(range(LOOKS)):
             try:
-                with self._server.translated():
+                with self._server.translate_errors():
                     await client.workflow_service.reset_workflow_execution(asked)
             except ServiceUnavailable:
                 if not left:
@@ -300,7 +300,7 @@ class Repairing:
 
     async def _send(self, run: str, sent: Sent, request: str) -> None:
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             await client.workflow_service.signal_workflow_execution(
                 SignalWorkflowExecutionRequest(
                     namespace=client.namespace,
@@ -313,7 +313,7 @@ class Repairing:
                 )
             )
 
-    async def _moves(self, run: str) -> bool:
+    async def _wait_for_progress(self, run: str) -> bool:
         """Wait until the newest task succeeds or the run ends; False if the task fails."""
         for _ in range(LOOKS):
             try:

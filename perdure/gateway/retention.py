@@ -27,7 +27,7 @@ from perdure.gateway.execution_info import ExecutionInfo
 from perdure.gateway.namespaces import elsewhere, in_namespace
 from perdure.gateway.temporal_gateway import TemporalGateway
 from perdure.gateway.types import Retained
-from perdure.gateway.visibility import every, quoted
+from perdure.gateway.visibility import executions_of, quoted
 
 # The metadata field in which payloads name their key.
 KEY_ID = "encryption-key-id"
@@ -88,7 +88,7 @@ class Retaining:
         while waiting:
             execution = waiting.pop()
             asked = in_namespace(client, execution.namespace) if execution.namespace else client
-            with self._server.translated():
+            with self._server.translate_errors():
                 try:
                     found, children = await self._read(asked, execution, seen)
                 except RPCError as error:
@@ -113,7 +113,7 @@ class Retaining:
         """
         queue = loops_queue(await self._records.installation())
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             return await server_ahead(client, queue, now=utc_now)
 
     async def _known(self) -> AsyncIterator[_Execution]:
@@ -122,13 +122,13 @@ class Retaining:
             row = await self._records.run(run)
             away = None if row is None else await elsewhere(self._server, row)
             yield _Execution(run, namespace=away)
-        async for look in every(self._server, f"TaskQueue = {quoted(queue)}"):
+        async for look in executions_of(self._server, f"TaskQueue = {quoted(queue)}"):
             yield _Execution(look.id, look.execution)
 
     async def _of(self, runs: Collection[str]) -> AsyncIterator[_Execution]:
         for run in runs:
             yield _Execution(run)
-            async for look in every(self._server, _all_of(run)):
+            async for look in executions_of(self._server, _all_of(run)):
                 yield _Execution(run, look.execution)
 
     async def _read(
@@ -150,7 +150,7 @@ class Retaining:
         async for event in history:
             found = await _opened(event, codec, keys)
             if event.event_type in OF_WORKERS:
-                _all_read(found, execution.run)
+                _require_readable(found, execution.run)
             content |= {payload.data for payload in found}
         raw = described.raw_description
         # Heartbeat details and last failures are not in the history, but may name blobs too.
@@ -191,7 +191,7 @@ def _busy_since(described: WorkflowExecutionDescription) -> datetime | None:
     return min(began, default=None)
 
 
-def _all_read(payloads: Sequence[Payload], run: str) -> None:
+def _require_readable(payloads: Sequence[Payload], run: str) -> None:
     """Refuse a collection that cannot read what a run needs, for example for lack of a codec."""
     for payload in payloads:
         encoding = payload.metadata.get("encoding", b"")
@@ -281,7 +281,7 @@ class Deleting:
         return look
 
     async def _drop(self, run: str, stone: Tombstone | None = None) -> None:
-        listed = [found async for found in every(self._server, _all_of(run))]
+        listed = [found async for found in executions_of(self._server, _all_of(run))]
         # Somebody may have retried or reset the run since its tree was looked at. This look comes
         # after the list, which may have an execution as open that has closed since.
         look = await self._ended(run)

@@ -27,16 +27,16 @@ from perdure.domain.roles.resume import first_state as first_of_roles
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.child_runs import child_number
-from perdure.domain.run.control import reused, seen
+from perdure.domain.run.control import is_repeat, reused_id_refusal
 from perdure.domain.run.messages import Receipt, Retry
-from perdure.domain.run.resume import anew, booked, retry_of
+from perdure.domain.run.resume import anew, booked_of, retry_of
 from perdure.domain.run.state import LoopState
 from perdure.domain.run.status import RunStatus, StoredRun
 from perdure.domain.specs import Spec
 from perdure.domain.turns.settings import resolve
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.execution_info import ExecutionInfo
-from perdure.gateway.namespaces import elsewhere, known_there, not_here
+from perdure.gateway.namespaces import elsewhere, known_there, other_namespace_error
 from perdure.gateway.saved_states import StoredStates
 from perdure.gateway.start import Starter, order_of
 from perdure.gateway.stored_status import amended_limits, first_status, torn_lifecycle
@@ -77,15 +77,15 @@ class Retrying:
             raise unknown_run(run) if look is None else _not_ours(run)
         # The state of an earlier retry contains the id of its request, so a repeat is found.
         state, _ = await self.states.newest(row)
-        if state is not None and seen(state.control, message):
-            if why := reused(state.control, message):
+        if state is not None and is_repeat(state.control, message):
+            if why := reused_id_refusal(state.control, message):
                 raise NotAllowed(f"retry: {why}")
             return Receipt(verb="retry", lifecycle=row.lifecycle, note=HAD_EFFECT)
         await self._require_undecided(row, look)
         _require_failed(row, look)
         away = None if look is not None else await elsewhere(self.server, row)
         if away is not None and await known_there(self.server, run, away):
-            raise not_here(run, away)
+            raise other_namespace_error(run, away)
         await self._start_again(row, look, message, state)
         return Receipt(verb="retry", lifecycle="running")
 
@@ -134,12 +134,12 @@ class Retrying:
             # Seal the failed execution, so that none of its steps can still spend.
             await self.journal.seal_and_sum(look.execution)
         # Children of the failed execution may still be open, so new children get higher numbers.
-        children = await self._closed_children(row.id)
+        children = await self._close_children(row.id)
         before = _usable(state) or _fresh(spec, _began(row), state)
         now = self.now()
         following = retry_of(
             before.model_copy(update={"budget": _as_amended(before.budget, spec, row)}),
-            booked=booked(await self.journal.tree(root=row.id, run=row.id)),
+            booked=booked_of(await self.journal.tree(root=row.id, run=row.id)),
             now=now,
             ended_at=ended_at,
             note=message.note,
@@ -162,7 +162,7 @@ class Retrying:
         if not started:
             raise _taken(row.id)
 
-    async def _closed_children(self, run: str) -> int:
+    async def _close_children(self, run: str) -> int:
         """Stop all spending below the failed execution; returns the highest child number."""
         rows = await self.records.find_runs(prefix=f"{run}.", limit=MOST_CHILDREN)
         children = [row.id for row in rows if row.parent == run]

@@ -27,7 +27,7 @@ from perdure.domain.turns.records import IterationRecord
 from perdure.gateway.accounting import known_sentence, result_with_books, with_books
 from perdure.gateway.dispatch import DISPATCHED, PENDING, dispatch_of
 from perdure.gateway.execution_info import ExecutionInfo
-from perdure.gateway.namespaces import elsewhere, not_here, told_elsewhere
+from perdure.gateway.namespaces import elsewhere, other_namespace_error, told_elsewhere
 from perdure.gateway.open_task import REFUSED
 from perdure.gateway.stored_status import (
     LATER_REFUSED,
@@ -39,7 +39,7 @@ from perdure.gateway.stored_status import (
     torn_status,
 )
 from perdure.gateway.temporal_gateway import EndedWithoutResult, TemporalGateway
-from perdure.gateway.visibility import begins_later
+from perdure.gateway.visibility import delay_note
 from perdure.gateway.worker_probe import queue_limit
 
 RUNS_ADDED_UP = 1_000
@@ -98,7 +98,7 @@ class RunReader:
             if row is None:
                 raise
             if away := await elsewhere(self._server, row):
-                raise not_here(run, away) from None
+                raise other_namespace_error(run, away) from None
             return await self._of_unknown(row, wait=wait)
 
     async def _of_unknown(self, row: StoredRun, *, wait: bool) -> RunResult:
@@ -270,7 +270,7 @@ class RunReader:
             if sealed is not None:
                 known = known.model_copy(update={"explanation": sealed.message})
                 trouble = trouble or str(sealed)
-            dispatch = begins_later(look, self._now()) or await self._dispatch(look)
+            dispatch = delay_note(look, self._now()) or await self._dispatch(look)
             if dispatch == PENDING and known.source == "store":
                 dispatch = known.dispatch or dispatch  # at the start, its workers were busy
             return known.model_copy(update={"trouble": trouble, "dispatch": dispatch})

@@ -97,7 +97,7 @@ async def with_lives(
         return tuple(rows)
     torn = [look.id for look in looks if is_torn(look)]
     try:
-        began = await records.began([look.id for look in looks])
+        began = await records.start_times([look.id for look in looks])
         stored = {row.id: row for row in await records.runs(torn)} if torn else {}
     except StoreAway:
         return tuple(rows)

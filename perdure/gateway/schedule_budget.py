@@ -51,7 +51,7 @@ class Admitting:
         if name is None:
             return spec
         if room is not None:
-            await self._has_room(name, run, room)
+            await self._require_room(name, run, room)
         found = await self.store().admit(name, run, spec.budget, at=self.now())
         if isinstance(found, TurnedAway):
             refused = MonthSpent(
@@ -62,7 +62,7 @@ class Admitting:
             )
             stored = await self.store().get(name)
             zone = UTC if stored is None else stored.plan.times.zone
-            await self._told(name, run, refused, month=self._month(zone))
+            await self._notify_people(name, run, refused, month=self._month(zone))
             raise refused
         if found is None:
             unknown = NotAllowed(
@@ -70,14 +70,14 @@ class Admitting:
                 cure=f"Create it again with `perdure schedule create {name} …`, or delete it with "
                 f"`perdure schedule delete {name}`.",
             )
-            await self._told(name, run, unknown, month=self._month(UTC))
+            await self._notify_people(name, run, unknown, month=self._month(UTC))
             raise unknown
         if not found.lowered:
             return spec
         limits = spec.budget.model_copy(update={"cost_usd": found.cost_usd, "tokens": found.tokens})
         return spec.model_copy(update={"budget": limits})
 
-    async def _has_room(self, name: str, run: str, room: Room) -> None:
+    async def _require_room(self, name: str, run: str, room: Room) -> None:
         """Check the limit of open runs; before the budget, so that a waiting start holds none."""
         try:
             full = await room()
@@ -86,7 +86,7 @@ class Admitting:
                 f"The schedule {name} does not start this run: {error.message}",
                 cure="End runs that nobody needs, or raise the limit of its workers.",
             )
-            await self._told(name, run, refused)
+            await self._notify_people(name, run, refused)
             raise refused from None
         if full is not None:
             # The server retries the step.
@@ -99,7 +99,9 @@ class Admitting:
         began, _ = month_of(self.now(), zone)
         return began.isoformat()
 
-    async def _told(self, name: str, run: str, refused: NotAllowed, *, month: str = "") -> None:
+    async def _notify_people(
+        self, name: str, run: str, refused: NotAllowed, *, month: str = ""
+    ) -> None:
         """Tell people; with a month, only of the first start in it that is refused in these words.
 
         Otherwise a schedule of every minute would send a notice a minute until the month ends.

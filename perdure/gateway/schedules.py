@@ -41,7 +41,7 @@ from perdure.domain.schedules.plan import SchedulePlan, month_of
 from perdure.domain.schedules.status import ScheduleStatus, Triggered
 from perdure.domain.schedules.store import ScheduleStore, StoredSchedule, UnreadableSchedule
 from perdure.domain.specs import RUN_SPEC
-from perdure.gateway.claim_run_id import unreserved
+from perdure.gateway.claim_run_id import require_unreserved
 from perdure.gateway.schedule_spec import (
     came_of,
     next_starts,
@@ -106,7 +106,7 @@ class Schedules:
             Conflict: there is another schedule of that name, or somebody else changed it meanwhile.
             NotFound: somebody else deleted it meanwhile.
         """
-        unreserved(plan.name)
+        require_unreserved(plan.name)
         new = await self._made(plan, paused=paused)
         known = await self.store.get(plan.name)
         if known is not None and known.deleted_at is None and not replace and known.plan != plan:
@@ -146,7 +146,7 @@ class Schedules:
         """Names of schedules that only the server has, as after a restore of an older backup."""
         known = {one.name for one in await self.store.list()}
         client, installation = await self.server.client(), await self.records.installation()
-        with self.server.translated():
+        with self.server.translate_errors():
             ids = [one.id async for one in await client.list_schedules()]
         names = {name for one in ids if (name := scheduled_name(one, installation)) is not None}
         return sorted(names - known)
@@ -157,14 +157,14 @@ class Schedules:
     async def pause(self, name: str, *, note: str = "") -> ScheduleStatus:
         """Start nothing until it is resumed; open runs go on."""
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self.server.translated():
+        with self.server.translate_errors():
             await _of(name, handle.pause(note=note or _PAUSE_NOTE))
         return await self.status(name)
 
     async def resume(self, name: str, *, note: str = "") -> ScheduleStatus:
         """Start its task on schedule again; starts that were missed meanwhile are not made up."""
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self.server.translated():
+        with self.server.translate_errors():
             await _of(name, handle.unpause(note=note or _RESUME_NOTE))
         return await self.status(name)
 
@@ -174,7 +174,7 @@ class Schedules:
         The server does a `request` once, however often it is sent.
         """
         handle = await self._handle((await self._stored(name)).plan.name)
-        with self.server.translated():
+        with self.server.translate_errors():
             before = await _of(name, handle.describe())
             await self._own_second(before)
             client = await self.server.client()
@@ -249,7 +249,7 @@ class Schedules:
     async def _at_server(self, name: str) -> Schedule | None:
         """The server's schedule of that name."""
         handle = await self._handle(name)
-        with self.server.translated():
+        with self.server.translate_errors():
             try:
                 return (await handle.describe()).schedule
             except RPCError as error:
@@ -267,7 +267,7 @@ class Schedules:
                 new.state.paused, new.state.note = True, asked.note
             return ScheduleUpdate(schedule=new)
 
-        with self.server.translated():
+        with self.server.translate_errors():
             client = await self.server.client()
             try:
                 await client.create_schedule(handle.id, new)
@@ -281,7 +281,7 @@ class Schedules:
             InvalidInput: they never come.
         """
         handle = await self._handle(plan.name)
-        with self.server.translated():
+        with self.server.translate_errors():
             # Only the server works out when they come, so it has to have them first.
             if next_starts(await handle.describe()):
                 return
@@ -314,7 +314,7 @@ class Schedules:
     async def _drop(self, name: str) -> None:
         """Delete the server's schedule, if there is one."""
         handle = await self._handle(name)
-        with self.server.translated():
+        with self.server.translate_errors():
             try:
                 await handle.delete()
             except RPCError as error:
@@ -367,7 +367,7 @@ class Schedules:
         """The server's description of a schedule, or None with the reason."""
         try:
             handle = await self._handle(name)
-            with self.server.translated():
+            with self.server.translate_errors():
                 return await handle.describe(), ""
         except PerdureError as error:
             if isinstance(error.__cause__, RPCError) and (

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.foundation.errors import NotFound, PerdureError
-from perdure.domain.foundation.problems import nearest_name, shown
+from perdure.domain.foundation.problems import format_value, nearest_name
 from perdure.domain.llm.attachments import attachment_in
 from perdure.domain.memory.entries import Skill
 from perdure.domain.memory.store import MemoryStore
@@ -60,7 +60,7 @@ class StoredReferences:
         known = await self._stores.memory.list(kinds=("skill",), limit=SKILLS_COMPARED)
         near = nearest_name(name, [one.name for one in known if isinstance(one, Skill)])
         hint = f"Did you mean {near}?" if near else "`perdure skills` lists them"
-        return f"skills[{at}]: there is no skill {shown(name)}. {hint}"
+        return f"skills[{at}]: there is no skill {format_value(name)}. {hint}"
 
     async def _of_roles(self, spec: RolesSpec) -> list[str]:
         found: list[str] = []

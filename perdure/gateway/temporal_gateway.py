@@ -38,7 +38,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.spec import LoopInput
 from perdure.gateway.diagnostics import trouble_of
 from perdure.gateway.dispatch import unfetched
-from perdure.gateway.error_mapping import sentence, translated, update_translated
+from perdure.gateway.error_mapping import sentence, translate_rpc_errors, update_translated
 from perdure.gateway.execution_info import ExecutionInfo, info_of
 from perdure.gateway.execution_queries import count_of, page_of
 from perdure.gateway.server_connection import Connect, ServerConnection, while_away, while_busy
@@ -239,9 +239,9 @@ class TemporalGateway:
         """The connected client, for the gateway's own parts; raises `ServiceUnavailable`."""
         return await self._server.client()
 
-    def translated(self) -> AbstractContextManager[None]:
+    def translate_errors(self) -> AbstractContextManager[None]:
         """Raise Perdure's errors in place of the client's."""
-        return translated(self._server.address, namespace=self._server.namespace)
+        return translate_rpc_errors(self._server.address, namespace=self._server.namespace)
 
     async def ask(self, request: Callable[[Client], Awaitable[T]], *, run: str | None = None) -> T:
         """Send a request, again while the server has no room for it; raise Perdure's errors.
@@ -251,7 +251,7 @@ class TemporalGateway:
             run: the run that it is about, as for `translated`.
         """
         client = await self._server.client()
-        with translated(self._server.address, run=run, namespace=client.namespace):
+        with translate_rpc_errors(self._server.address, run=run, namespace=client.namespace):
             return await while_busy(lambda: request(client), at_most_s=self._waits.busy)
 
 

@@ -67,7 +67,7 @@ class Upkeep:
 
     async def state(self) -> UpkeepSchedule | None:
         handle = await self._handle()
-        with self._server.translated():
+        with self._server.translate_errors():
             try:
                 return _state_of(await handle.describe())
             except RPCError as error:
@@ -78,7 +78,7 @@ class Upkeep:
     async def outcome(self) -> UpkeepOutcome:
         """How the last executions went, of the few that the server remembers."""
         handle = await self._handle()
-        with self._server.translated():
+        with self._server.translate_errors():
             try:
                 recent = (await handle.describe()).info.recent_actions
             except RPCError as error:
@@ -120,14 +120,14 @@ class Upkeep:
 
     async def _error(self, look: ExecutionInfo) -> str:
         client = await self._server.client()
-        with self._server.translated():
+        with self._server.translate_errors():
             try:
                 await client.get_workflow_handle(look.id, run_id=look.execution).result()
             except WorkflowFailureError as error:
                 return _own_words(error)
         return look.ending or ""
 
-    async def every(self, interval: timedelta) -> UpkeepSchedule:
+    async def schedule_every(self, interval: timedelta) -> UpkeepSchedule:
         """Do the duty at this interval from now on; an existing schedule is changed.
 
         Raises:
@@ -140,7 +140,7 @@ class Upkeep:
                 cure="Give 1m to 366d, such as --every 24h.",
             )
         schedule, handle = _schedule(work, interval), await self._handle()
-        with self._server.translated():
+        with self._server.translate_errors():
             client = await self._server.client()
             try:
                 await client.create_schedule(handle.id, schedule)
@@ -149,10 +149,10 @@ class Upkeep:
                 await handle.update(lambda _: ScheduleUpdate(schedule=schedule))
             return _state_of(await handle.describe())
 
-    async def off(self) -> bool:
+    async def delete_schedule(self) -> bool:
         """Delete the schedule; False if there is none."""
         handle = await self._handle()
-        with self._server.translated():
+        with self._server.translate_errors():
             try:
                 await handle.delete()
             except RPCError as error:
@@ -183,7 +183,7 @@ class Upkeep:
         )
 
     async def _handle(self) -> ScheduleHandle:
-        with self._server.translated():
+        with self._server.translate_errors():
             return (await self._server.client()).get_schedule_handle((await self.work()).id)
 
 
@@ -200,7 +200,7 @@ async def mine_now(mining: Upkeep, *, server: TemporalGateway, readiness: Readin
             "Nobody works on the queue that looks for patterns.",
             cure=f"Start one with {worker_command(None)}.",
         )
-    with server.translated():
+    with server.translate_errors():
         client = await server.client()
         return await client.execute_workflow(
             work.workflow,

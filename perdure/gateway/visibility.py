@@ -137,7 +137,7 @@ def label_of(look: ExecutionInfo) -> str | None:
     return look.memo.get("label")
 
 
-def begins_later(look: ExecutionInfo, now: datetime) -> str | None:
+def delay_note(look: ExecutionInfo, now: datetime) -> str | None:
     """When a run begins that was started with a delay, in words; None for any other run.
 
     The server's facts say it, whatever the clock of this host: until it begins, the history of such
@@ -185,7 +185,7 @@ def row_of(look: ExecutionInfo, now: datetime) -> RunRow:
 
 def _waits_for(look: ExecutionInfo, now: datetime) -> str:
     """What a run waits for that no worker has opened."""
-    return begins_later(look, now) or NO_WORKER_YET
+    return delay_note(look, now) or NO_WORKER_YET
 
 
 def _trouble(look: ExecutionInfo) -> str | None:
@@ -244,7 +244,7 @@ def row_fits(row: RunRow, wanted: RunFilter) -> bool:
     return all(want is None or want == have for want, have in zip(asked, found, strict=True))
 
 
-async def every(server: TemporalGateway, query: str) -> AsyncIterator[ExecutionInfo]:
+async def executions_of(server: TemporalGateway, query: str) -> AsyncIterator[ExecutionInfo]:
     """All runs of a query, page by page."""
     cursor: bytes | None = None
     while True:

@@ -45,35 +45,35 @@ class AuditTrail:
         self._written: dict[str, int] = {}
         self._used: dict[str, int] = {}
 
-    def over(self, store: AuditStore) -> Self:
+    def use_store(self, store: AuditStore) -> Self:
         """The same trail with a newly opened store."""
         self._store = store
         return self
 
-    async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
+    async def note_message(self, run: str, message: AnyMessage) -> AuditEntry | None:
         entry = verb_entry(uuid.uuid4().hex, run, message, at=self._now())
         await self._put(entry)
         return entry
 
-    async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
+    async def note_answer(self, entry: AuditEntry | None, *, refused: str = "") -> None:
         if entry is not None:
             await self._put(settled(entry, at=self._now(), refused=refused))
 
-    async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
+    async def note_start(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
         outcome: Outcome = "refused" if refused else "allowed"
         told = f"{about}: {refused}"[:ABOUT_CHARACTERS] if refused else about
         await self._note("start", outcome, by or UNNAMED, told, run=run)
 
-    async def token(self, action: Action, token: ApiToken, *, by: str) -> None:
+    async def note_token_change(self, action: Action, token: ApiToken, *, by: str) -> None:
         """Record that somebody at this machine made, rotated or revoked a token."""
         about = f"token {token.name!r} ({token.id}): {' '.join(token.scopes)}"
         await self._note(action, "allowed", by, about)
 
-    async def decided(self, action: Action, about: str, *, by: str, run: str | None) -> None:
+    async def note_decision(self, action: Action, about: str, *, by: str, run: str | None) -> None:
         """Record a person's decision that affects later runs, such as on a skill or a schedule."""
         await self._note(action, "allowed", by, about, run=run)
 
-    async def used(self, token: ApiToken, *, interface: str, address: str) -> None:
+    async def note_token_use(self, token: ApiToken, *, interface: str, address: str) -> None:
         """Record that a token opened an interface; once an hour for each address."""
         hour = int(self._now().timestamp()) // USE_WINDOW_S
         place = f"{token.id} {interface} {address}"
@@ -91,11 +91,11 @@ class AuditTrail:
         # The same id in every process, so that the store makes one entry of them.
         await self._note("token_used", "allowed", who_of(token), about, key=f"{place} {hour}")
 
-    async def signed_out(self, token: ApiToken, *, interface: str, address: str) -> None:
+    async def note_sign_out(self, token: ApiToken, *, interface: str, address: str) -> None:
         """Record that somebody ended a session of a token."""
         await self._note("signed_out", "allowed", who_of(token), f"{interface} from {address}")
 
-    async def refused_login(
+    async def note_refused_login(
         self, authorization: str | None, *, interface: str, address: str
     ) -> None:
         """Record a request without a token that opens the interface."""
@@ -105,7 +105,7 @@ class AuditTrail:
             shown = "what is no token"
         await self._refused("login", shown, f"{interface} from ", address)
 
-    async def refused_access(self, token: ApiToken, *, what: str) -> None:
+    async def note_refused_access(self, token: ApiToken, *, what: str) -> None:
         """Record that a token asked for something that it may not have."""
         await self._refused("access", who_of(token), "", what[:200])
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from perdure.domain.budget.accounting import BudgetLimits, Reservation
 from perdure.domain.budget.journal import Journal
 from perdure.domain.foundation.errors import NotAllowed
-from perdure.domain.run.resume import booked
+from perdure.domain.run.resume import booked_of
 from perdure.domain.run.status import StoredRun
 from perdure.domain.specs import Spec
 
@@ -99,7 +99,7 @@ async def _held(journal: Journal, one: StartedLoop) -> Reservation:
 
 
 async def _spent(journal: Journal, run: str, limits: BudgetLimits) -> Reservation:
-    account = booked(await journal.tree(root=run, run=run)).account
+    account = booked_of(await journal.tree(root=run, run=run)).account
     return Reservation(
         cost_usd=account.least_cost_usd,
         tokens=account.total_usage.counted_tokens(count_cache_reads=limits.count_cache_reads),

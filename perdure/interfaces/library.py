@@ -129,7 +129,7 @@ class Library:
                 raise _no_decision()
             case _:
                 assert_never(shelf)
-        await trail.decided("library_approved", f"{shelf} {id}", by=by, run=_from(done))
+        await trail.note_decision("library_approved", f"{shelf} {id}", by=by, run=_from(done))
         return done
 
     async def reject(self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail) -> LibraryItem:
@@ -153,7 +153,7 @@ class Library:
                 raise _no_decision()
             case _:
                 assert_never(shelf)
-        await trail.decided("library_rejected", f"{shelf} {id}", by=by, run=_from(done))
+        await trail.note_decision("library_rejected", f"{shelf} {id}", by=by, run=_from(done))
         return done
 
     async def forget(self, shelf: Shelf, id: str, *, by: str, trail: AuditTrail) -> LibraryItem:
@@ -171,7 +171,7 @@ class Library:
             )
         await self._services.memory.forget(id)
         about = f"{shelf} {id}"
-        await trail.decided("library_forgotten", about, by=by, run=_from(known.item))
+        await trail.note_decision("library_forgotten", about, by=by, run=_from(known.item))
         return known.item
 
     async def _items(self, shelf: Shelf) -> list[LibraryItem]:

@@ -222,7 +222,7 @@ class LoopService:
 
         `within` says which runs `all` may reach; without it, all of them.
         """
-        chosen, run = await named_well(action, run, self.gateway.resolve)
+        chosen, run = await resolve_action_and_run(action, run, self.gateway.resolve)
         if run == ALL and chosen == "retry":
             raise InvalidInput("retry takes one run, not all.", cure="Name its id.")
         message = self._message(chosen, note, request=request, by=_by(caller))
@@ -364,7 +364,7 @@ def _lower(own: Limit | None, above: Limit | None) -> Limit | None:
     return min(stated, default=None)
 
 
-async def named_well(
+async def resolve_action_and_run(
     action: str, run: str, resolve: Callable[[str], Awaitable[str]]
 ) -> tuple[LoopAction, str]:
     """Resolve the action and the run id; `all` stays unchanged.

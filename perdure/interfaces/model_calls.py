@@ -46,7 +46,9 @@ async def calls_of(services: Services, run: str, iteration: int) -> list[Attempt
     return [row for row in rows if row.iteration == iteration and row.sent]
 
 
-async def told(services: Services, run: str, rows: list[AttemptRow]) -> tuple[ModelCall, ...]:
+async def read_model_calls(
+    services: Services, run: str, rows: list[AttemptRow]
+) -> tuple[ModelCall, ...]:
     """Attempts of a run with the prompts and replies that the store has."""
     replies = await services.journal.replies(run)
     return tuple([await _told(services, row, replies.get(row.key)) for row in rows])

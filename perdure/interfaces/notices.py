@@ -40,7 +40,7 @@ async def send_again(
             raise _waits(seen)
         sent.append(notice)
         about = f"notice {notice.id} of gate {notice.gate}"
-        await trail.decided("notice_resent", about, by=by, run=notice.run)
+        await trail.note_decision("notice_resent", about, by=by, run=notice.run)
     return sent
 
 

@@ -13,7 +13,7 @@ from perdure.domain.foundation.names import LoopKind
 from perdure.domain.llm.attachments import Attachment, attachment_in
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.model_availability import unserved
-from perdure.domain.refine.planning import wants_plan
+from perdure.domain.refine.planning import plan_choice
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec, planned_rounds, wants_goal_judge, with_rounds
 from perdure.domain.run.gates import GateSettings
@@ -323,7 +323,7 @@ def _plans(spec: Spec, planner: ModelProfile | None) -> bool:
     """Whether the planner will be called, as far as this is known before the run."""
     if not isinstance(spec, RefineSpec):
         return False
-    wanted, _ = wants_plan(
+    wanted, _ = plan_choice(
         spec.refine.plan,
         max_iterations=spec.refine.planned_limit,
         answer_only=False,

@@ -46,7 +46,7 @@ def planned_stages(
         executor: the run's models in order of preference.
     """
     definition = snapshot.definition
-    gate = definition.gate.name if definition.criteria else None
+    gate = definition.review_stage.name if definition.criteria else None
     found: list[PlannedStage] = []
     for role in definition.roles:
         nested = snapshot.nested.get(role.name)

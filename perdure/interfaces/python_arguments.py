@@ -7,7 +7,7 @@ from typing import SupportsIndex, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import problems_of, shown
+from perdure.domain.foundation.problems import format_value, problems_of
 from perdure.submission.plain_values import plain_fields
 from perdure.submission.types import Flags
 
@@ -18,8 +18,10 @@ EXPERIMENT = "the id of an experiment, a unique beginning of it, or @last; a han
 
 def wrong(name: str, found: object, allowed: str) -> InvalidInput:
     """The refusal of one argument."""
-    told = f"{name}: found {shown(found)}; allowed: {allowed}."
-    return InvalidInput(told, problems=((name, f"found {shown(found)}; allowed: {allowed}."),))
+    told = f"{name}: found {format_value(found)}; allowed: {allowed}."
+    return InvalidInput(
+        told, problems=((name, f"found {format_value(found)}; allowed: {allowed}."),)
+    )
 
 
 def text(name: str, value: object, *, allowed: str = "a text that is not empty") -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.ports import BlobStore
-from perdure.domain.run.child_questions import meant
+from perdure.domain.run.child_questions import questions_by_name
 from perdure.domain.run.child_runs import ChildStatus
 from perdure.domain.run.gates import Gate, read_name
 from perdure.domain.run.status import RunStatus
@@ -92,7 +92,7 @@ async def asked_here(gateway: RunGateway, status: RunStatus, named: str) -> list
     if own and run in ("", status.id):
         return own
     found: list[OpenGate] = []
-    for question in meant(status.questions, named):
+    for question in questions_by_name(status.questions, named):
         asking = _own(await gateway.status(question.run))
         found += [item for item in asking if item.gate.id == read_name(question.gate).id]
     return found

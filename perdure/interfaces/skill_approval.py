@@ -16,7 +16,7 @@ async def skills(memory: MemoryStore, *, category: str | None = None) -> list[Sk
     return [entry for entry in found if isinstance(entry, Skill)]
 
 
-async def proposed(memory: MemoryStore, wanted: str) -> Skill:
+async def find_proposal(memory: MemoryStore, wanted: str) -> Skill:
     """The proposal with this id or name.
 
     Raises:
@@ -44,7 +44,7 @@ async def approve(
         InvalidInput: several match, or the name has neither letters nor digits.
         NotAllowed: no accepted run made it, or a person wrote a skill of that name.
     """
-    skill = await proposed(memory, wanted)
+    skill = await find_proposal(memory, wanted)
     run = await records.run(skill.proposed_by)
     outcome = run.outcome if run is not None else None
     opened = approved(skill, outcome=outcome, by=by, now=now, name=name)
@@ -61,6 +61,6 @@ async def reject(memory: MemoryStore, wanted: str) -> Skill:
         NotFound: there is no such proposal.
         InvalidInput: several match.
     """
-    skill = await proposed(memory, wanted)
+    skill = await find_proposal(memory, wanted)
     await memory.forget(skill.id)
     return skill

@@ -58,7 +58,7 @@ async def caller_of(authorization: str | None, access: AccessStore, *, now: date
     )
     standing = known.standing(credentials.secret, now)
     if standing != "usable":
-        return ShownToken(ended=known.ended(standing))
+        return ShownToken(ended=known.end_notice(standing))
     await note_use(access, known, now=now)
     return ShownToken(token=known)
 

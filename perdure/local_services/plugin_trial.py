@@ -63,7 +63,7 @@ async def _load_aside(
     reading = asyncio.create_task(_read(child.stdout, words))
     ended = asyncio.create_task(child.wait())
     try:
-        stalled = await _stalled(child.pid, log, ended, on_progress)
+        stalled = await _wait_for_end(child.pid, log, ended, on_progress)
     finally:
         if reference := process_ref(child.pid):
             await end(reference, grace_s=0)
@@ -82,7 +82,7 @@ async def _load_aside(
         )
 
 
-async def _stalled(
+async def _wait_for_end(
     pid: int, log: Path, ended: asyncio.Task[int], on_progress: Callable[[str], None]
 ) -> str:
     """Wait for the end of the process; why not to wait any longer, if it does not come."""

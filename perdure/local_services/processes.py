@@ -64,9 +64,9 @@ async def end(ref: ProcessRef, *, grace_s: float) -> bool:
     if not is_alive(ref):
         return False
     # To the process alone, which ends its children in order. After SIGKILL it no longer can.
-    if _signal(ref, signal.SIGTERM) and not await gone(ref, within_s=grace_s):
+    if _signal(ref, signal.SIGTERM) and not await wait_for_end(ref, within_s=grace_s):
         _signal(ref, signal.SIGKILL, group=True)
-        await gone(ref, within_s=5)
+        await wait_for_end(ref, within_s=5)
     return True
 
 
@@ -85,7 +85,7 @@ async def end_surely(ref: ProcessRef, *, grace_s: float) -> bool:
     return ended
 
 
-async def gone(ref: ProcessRef, *, within_s: float) -> bool:
+async def wait_for_end(ref: ProcessRef, *, within_s: float) -> bool:
     """Wait until a process has ended; False if it still runs after that time."""
     deadline = time.monotonic() + within_s
     while is_alive(ref):

@@ -181,7 +181,7 @@ class Service:
             _log.warning("part_restarting", part=self.name, why=why, restarts=self._restarts)
             await asyncio.sleep(backoff_s(failures))
 
-    def stopped(self) -> None:
+    def mark_stopped(self) -> None:
         self.process = None
         self._mark("stopped")
 

@@ -252,7 +252,7 @@ class _Supervisor:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)
             for part in parts:
-                part.stopped()
+                part.mark_stopped()
         if self._guard is not None:
             await self._guard.close()
         if self._given_up.done():

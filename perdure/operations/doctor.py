@@ -227,7 +227,7 @@ def _settings() -> Check:
 
 def _open_limits(settings: Settings) -> Check:
     limits = settings.open_limits
-    if limits.none:
+    if limits.is_unlimited:
         return Check(name="open runs", state="ok", found="not limited (PERDURE_MAX_OPEN_RUNS)")
     told = [
         f"at most {most} {of}"

@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from perdure.adapters.settings.files import REFERENCES, SECRETS
 from perdure.adapters.settings.library_secrets import library_references
-from perdure.adapters.settings.secret_references import is_reference, referred
+from perdure.adapters.settings.secret_references import is_reference, resolve_reference
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.interfaces.services import Check
@@ -21,7 +21,7 @@ def references(settings: Settings) -> Check:
     for place, reference in _references(settings):
         count += 1
         try:
-            referred(place, reference)
+            resolve_reference(place, reference)
         except InvalidInput as error:
             wrong.append(error)
     if wrong:

@@ -120,7 +120,7 @@ class Eraser:
         now = await as_dated(now, self._stores.database)
         going, names = set[str](), set[str]()
         for root in roots:
-            going |= await self._rows.marked(root)
+            going |= await self._rows.marked_addresses(root)
             names |= {stone.run for stone in await self._rows.tombstones(root)}
             names |= {*await self._trees.learners(root)}
         others, busy = await self._kept_by_server(names, tell, since=now - young)

@@ -70,7 +70,7 @@ class TreeEraser:
             executions += 1
         # What the run that learned had journaled goes even where its execution is long gone.
         memory = await self._rows.drop([*names, *await self.learners(root)])
-        await self._rows.done(root)
+        await self._rows.close_erasure(root)
         return Erased(runs=tuple(names), executions=executions, memory=memory)
 
     async def _look(self, root: str) -> tuple[list[str], Sequence[StoredRun], set[str]]:
@@ -79,7 +79,9 @@ class TreeEraser:
         names = sorted({row.id for row in rows} | {stone.run for stone in stones})
         learners = await self.learners(root)
         # With what an interrupted attempt has listed: the rows that named it may be gone.
-        mine = await self._rows.named([*names, *learners]) | await self._rows.marked(root)
+        mine = await self._rows.addresses_of(
+            [*names, *learners]
+        ) | await self._rows.marked_addresses(root)
         kept = set[str]()
         async for found in self._gateway.retained([*names, *learners]):
             kept.add(found.run)
@@ -142,7 +144,9 @@ class TreeEraser:
             )
 
 
-async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[tuple[str, str]]:
+async def complete_erasures(
+    stores: Stores, gateway: RunGateway, *, now: datetime
+) -> list[tuple[str, str]]:
     """Complete interrupted erasures; returns those that cannot be completed, with the reasons.
 
     Raises:
@@ -155,7 +159,7 @@ async def go_on(stores: Stores, gateway: RunGateway, *, now: datetime) -> list[t
         try:
             await eraser.drop(root, now=now)
         except NotFound:
-            await rows.done(root)  # the run was deleted before the erasure wrote anything
+            await rows.close_erasure(root)  # the run was deleted before the erasure wrote anything
         except NotAllowed as error:
             left.append((root, error.message))
     return left

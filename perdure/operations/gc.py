@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from perdure.adapters.stores.maintenance import named_by_rows
 from perdure.adapters.stores.open_stores import Stores
-from perdure.adapters.workspaces.release import released
+from perdure.adapters.workspaces.release import try_release
 from perdure.domain.foundation.errors import NotFound, StoreAway
 from perdure.domain.foundation.refs import addresses_in
 from perdure.domain.ports import BlobStore
@@ -26,7 +26,7 @@ from perdure.gateway.types import Retained
 from perdure.interfaces.formatting import plural
 from perdure.interfaces.gateways import RunGateway
 from perdure.interfaces.services import Collected
-from perdure.operations.erase_rows import go_on
+from perdure.operations.erase_rows import complete_erasures
 from perdure.operations.expiry import Expired, expire
 from perdure.operations.following import reachable
 
@@ -147,7 +147,9 @@ async def _make_room(
     needs = _Needs(begun=now, cutoff=now - young)
     async for found in gateway.retained():
         needs.add(found, young=young)
-    found = await _unneeded(stores, needs, now=now, erased=await stores.erasure().marked())
+    found = await _unneeded(
+        stores, needs, now=now, erased=await stores.erasure().marked_addresses()
+    )
     sizes = await stores.blobs.delete(list(found.sizes), written_before=needs.cutoff)
     await _release_ended(stores, workspaces, needs)
     return list(sizes)
@@ -183,7 +185,7 @@ async def _collect(
     # Closed executions count too: a reset or a replay may need what they name.
     async for found in gateway.retained():
         needs.add(found, young=young)
-    erased = await stores.erasure().marked()
+    erased = await stores.erasure().marked_addresses()
     found = await _unneeded(stores, needs, now=now, erased=erased)
     orphaned = {row.key for row in begun} - needs.steps
     sizes, ended = list(found.sizes.values()), 0
@@ -218,7 +220,7 @@ async def _drop(
     # The marks of erasures that have not dropped their rows, which still name these blobs.
     erasure, going = stores.erasure(), set[str]()
     for root in (await erasure.pending()).roots:
-        going |= await erasure.marked(root)
+        going |= await erasure.marked_addresses(root)
     await stores.erasure().unmark(sorted(unneeded.erased | unneeded.shared - going))
     if stores.objects is not None:
         await stores.objects.sweep(written_before=cutoff, now=now)
@@ -255,7 +257,7 @@ async def _expire(
         await stores.erasure().adopt()
     await expire(stores, gateway, rules, now=now, dry_run=dry_run, found=expired)
     if not dry_run:
-        for run, why in await go_on(stores, gateway, now=now):
+        for run, why in await complete_erasures(stores, gateway, now=now):
             expired.leave(run, why)
 
 
@@ -296,7 +298,7 @@ async def _release_ended(stores: Stores, workspaces: Workspaces, needs: _Needs) 
             continue
         # A run gets its folder before its row, and may have begun after open runs were listed.
         if made < needs.cutoff or (ended is not None and made <= ended):
-            await released(workspaces, run)
+            await try_release(workspaces, run)
     await workspaces.remove_unfinished()
 
 

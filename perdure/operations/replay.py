@@ -271,7 +271,7 @@ async def replay(
         )
 
 
-async def why_not(
+async def why_not_replayed(
     run: str,
     content: bytes,
     *,

@@ -19,10 +19,10 @@ from perdure.domain.experiments.plan import (
     trial_task,
 )
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.foundation.problems import Problem, format_value, nearest_name
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.specs import Spec
-from perdure.submission.findings import Findings, refused
+from perdure.submission.findings import Findings, experiment_error
 from perdure.submission.layers import steps_of
 from perdure.submission.loading import load, load_data
 from perdure.submission.types import Flags, Submission, Surroundings
@@ -61,7 +61,7 @@ def written_arms(given: dict[str, JsonValue] | None, found: Findings) -> list[Wr
         given = USUAL_ARMS
     elif not 0 < len(given) <= MOST_ARMS:
         allowed = f"1 to {MOST_ARMS} arms"
-        found.add(refused([Problem(path="arms", found=str(len(given)), allowed=allowed)]))
+        found.add(experiment_error([Problem(path="arms", found=str(len(given)), allowed=allowed)]))
     read = (found.part(lambda arm=arm: _written(*arm)) for arm in given.items())
     return [arm for arm in read if arm is not None]
 
@@ -72,10 +72,10 @@ def _written(name: str, given: JsonValue) -> WrittenArm:
         allowed = (
             "letters, digits, - and _, at most 32, without a number or `judge` after the last -"
         )
-        problems.append(Problem(path=f"arms.{name}", found=shown(name), allowed=allowed))
+        problems.append(Problem(path=f"arms.{name}", found=format_value(name), allowed=allowed))
     if given is not None and not isinstance(given, dict):
         allowed = "fields of the task that it changes, or {} for none"
-        problems.append(Problem(path=f"arms.{name}", found=shown(given), allowed=allowed))
+        problems.append(Problem(path=f"arms.{name}", found=format_value(given), allowed=allowed))
     fields = dict(given) if isinstance(given, dict) else {}
     # Without `best_of` it stays in, and is refused as a field that no task has.
     of = fields.pop(OF, None) if BEST_OF in fields else None
@@ -86,12 +86,14 @@ def _written(name: str, given: JsonValue) -> WrittenArm:
     if not (tries is None or count or tries in ("same_tokens", "same_calls")):
         allowed = f"same_tokens, same_calls or a number from 1 to {MOST_TRIES}"
         path = f"arms.{name}.{BEST_OF}"
-        problems.append(Problem(path=path, found=shown(tries), allowed=allowed))
+        problems.append(Problem(path=path, found=format_value(tries), allowed=allowed))
     if not (of is None or isinstance(of, str)):
         path = f"arms.{name}.{OF}"
-        problems.append(Problem(path=path, found=shown(of), allowed="the name of an arm, a text"))
+        problems.append(
+            Problem(path=path, found=format_value(of), allowed="the name of an arm, a text")
+        )
     if problems:
-        raise refused(problems)
+        raise experiment_error(problems)
     wanted = tries if isinstance(tries, str | int) else None
     return WrittenArm(name, _nested(fields), wanted, of if isinstance(of, str) else None)
 
@@ -279,7 +281,9 @@ def _tries(arm: WrittenArm, all_arms: Sequence[WrittenArm]) -> Tries | None:
             f"one of {', '.join(names)}" if names else "an arm without best_of to compare with"
         )
         path = f"arms.{arm.name}.{OF}"
-        raise refused([Problem(path=path, found=shown(of), allowed=allowed, nearest=near)])
+        raise experiment_error(
+            [Problem(path=path, found=format_value(of), allowed=allowed, nearest=near)]
+        )
     spend: Literal["same_tokens", "same_calls"] = (
         "same_calls" if arm.tries == "same_calls" else "same_tokens"
     )

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from perdure.domain.experiments.plan import INPUT, MOST_INPUTS, Entry, Fields
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.plain_text import lines_of
-from perdure.domain.foundation.problems import repeated, shown
+from perdure.domain.foundation.problems import format_value, repeated
 from perdure.strict_yaml import parse
 from perdure.submission.file_references import References
 from perdure.submission.layers import Layer
@@ -35,7 +35,7 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
         return given
     if folder is None:
         raise InvalidInput(
-            f"inputs: found {shown(given)}; files are not read here.", cure="Send a list."
+            f"inputs: found {format_value(given)}; files are not read here.", cure="Send a list."
         )
     path = (folder / given).absolute()
     if path.is_dir():
@@ -52,7 +52,7 @@ def read_inputs(given: str | list[JsonValue], *, folder: Path | None) -> list[Js
             found = parse(text, named=str(path))
             if isinstance(found, list):
                 return found
-            raise InvalidInput(f"{path} holds {shown(found)} instead of a list.", cure=FORMS)
+            raise InvalidInput(f"{path} holds {format_value(found)} instead of a list.", cure=FORMS)
         case _:
             raise InvalidInput(f"{path}: the form of the file is not known.", cure=FORMS)
 
@@ -80,7 +80,7 @@ def entries_of(given: Sequence[JsonValue], *, after: Sequence[Entry] = ()) -> li
         entry = _entry(item, number)
         if entry.name in known:
             raise InvalidInput(
-                f"inputs[{number}]: found the id {shown(entry.name)} a second time.",
+                f"inputs[{number}]: found the id {format_value(entry.name)} a second time.",
                 cure="Give each input an id of its own, or none at all.",
             )
         known.add(entry.name)
@@ -99,7 +99,8 @@ def _entry(item: JsonValue, number: int) -> Entry:
             return _from_fields(item, number)
         case _:
             raise InvalidInput(
-                f"inputs[{number}]: found {shown(item)}; allowed: a text or an object with fields.",
+                f"inputs[{number}]: found {format_value(item)}; "
+                "allowed: a text or an object with fields.",
                 cure='Write {"product": "…"}: each field becomes a named input of the task.',
             )
 
@@ -107,10 +108,10 @@ def _entry(item: JsonValue, number: int) -> Entry:
 def _from_fields(item: Fields, number: int) -> Entry:
     goal, fields = item.get("goal"), item.get("set") or {}
     if goal is not None and not isinstance(goal, str):
-        raise InvalidInput(f"inputs[{number}].goal: found {shown(goal)}; allowed: a text.")
+        raise InvalidInput(f"inputs[{number}].goal: found {format_value(goal)}; allowed: a text.")
     if not isinstance(fields, dict):
         raise InvalidInput(
-            f"inputs[{number}].set: found {shown(fields)}; allowed: fields of the task."
+            f"inputs[{number}].set: found {format_value(fields)}; allowed: fields of the task."
         )
     # Compared below, not tested for truth: 0 is an id too.
     name = item.get("id")
@@ -233,7 +234,7 @@ def _check_head(names: list[str], named: str) -> None:
     # Several columns without a name are told below, with the number of the first.
     if twice and twice != [""]:
         raise InvalidInput(
-            f"{named}, line 1, names the column {shown(twice[-1])} more than once.",
+            f"{named}, line 1, names the column {format_value(twice[-1])} more than once.",
             cure="Give each column a name of its own.",
         )
     if "" in (bare := [name.strip() for name in names]):

@@ -14,10 +14,10 @@ from perdure.domain.experiments.plan import (
     JudgeScore,
     Scoring,
 )
-from perdure.domain.foundation.problems import Problem, problems_of, shown
+from perdure.domain.foundation.problems import Problem, format_value, problems_of
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.specs import Spec
-from perdure.submission.findings import refused
+from perdure.submission.findings import experiment_error
 from perdure.submission.types import Surroundings
 
 JUDGE_PASSES = 0.8
@@ -48,13 +48,15 @@ def scoring_of(
     try:
         scoring = _of_known_form(fields, surroundings)
         if scoring is None:
-            raise refused([Problem(path="score", found=shown(given), allowed=FORMS)])
+            raise experiment_error(
+                [Problem(path="score", found=format_value(given), allowed=FORMS)]
+            )
         if passes is not None:
             scoring = Scoring.model_validate({**scoring.model_dump(), "passes": passes})
     except ValidationError as error:
-        raise refused(problems_of(error, given, root="score")) from None
+        raise experiment_error(problems_of(error, given, root="score")) from None
     if scoring.by == "rubric" and spec is not None and not isinstance(spec, RefineSpec):
-        raise refused([
+        raise experiment_error([
             Problem(
                 path="score",
                 found=f"rubric, and a task of kind {spec.kind}",
@@ -65,7 +67,7 @@ def scoring_of(
     if scoring.by == "judge" and entries:
         taken = sorted(judging.OWN_NAMES & entries[0].context.keys())
         if taken:
-            raise refused([
+            raise experiment_error([
                 Problem(
                     path=f"inputs.{name}",
                     found="a field that would hide what the judge is told under this name",
@@ -74,7 +76,7 @@ def scoring_of(
                 for name in taken
             ])  # fmt: skip
     if scoring.rubric is not None and (wrong := surroundings.rubric_problems(scoring.rubric)):
-        raise refused(wrong)
+        raise experiment_error(wrong)
     return scoring
 
 
@@ -86,7 +88,7 @@ def require_labels(scoring: Scoring, entries: Sequence[Entry]) -> None:
     """
     bare = [entry.name for entry in entries if entry.expected is None]
     if scoring.by == "labels" and bare:
-        raise refused([
+        raise experiment_error([
             Problem(
                 path=f"inputs.{bare[0]}.expected",
                 found="nothing",
@@ -106,7 +108,7 @@ def budget_of(given: JsonValue, *, path: str) -> ExperimentBudget:
     try:
         return ExperimentBudget.model_validate(fields)
     except ValidationError as error:
-        raise refused(problems_of(error, given, root=path)) from None
+        raise experiment_error(problems_of(error, given, root=path)) from None
 
 
 def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None:
@@ -120,7 +122,9 @@ def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None
             model = fields.get("model", surroundings.default_model)
             if not isinstance(model, str) or not surroundings.judges(model):
                 allowed = "a model that may judge"
-                raise refused([Problem(path="score.model", found=shown(model), allowed=allowed)])
+                raise experiment_error(
+                    [Problem(path="score.model", found=format_value(model), allowed=allowed)]
+                )
             limits = budget_of(fields.get("budget"), path="score.budget").over(JUDGE_BUDGET)
             # Zero means unlimited.
             most = limits.cost_usd or None
@@ -135,7 +139,7 @@ def _of_known_form(fields: Fields, surroundings: Surroundings) -> Scoring | None
     checks = _EVALUATORS.validate_python(rubric)
     other = [one.name for one in checks.dimensions if one.pure_check is None]
     if other:
-        raise refused([
+        raise experiment_error([
             Problem(
                 path=f"score.{other[0]}",
                 found="a judge, a person or a program",

@@ -33,7 +33,7 @@ from perdure.submission.experiment_arms import (
 from perdure.submission.experiment_inputs import entries_of, read_inputs
 from perdure.submission.experiment_scoring import budget_of, require_labels, scoring_of
 from perdure.submission.file_references import with_addresses
-from perdure.submission.findings import Findings, refused
+from perdure.submission.findings import Findings, experiment_error
 from perdure.submission.loading import load_data
 from perdure.submission.task_file import fields_of, read_file
 from perdure.submission.types import Submission, Surroundings
@@ -186,7 +186,7 @@ def _file(fields: Fields, found: Findings) -> ExperimentFile:
     try:
         return ExperimentFile.model_validate(fields)
     except ValidationError as error:
-        found.add(refused(problems_of(error, fields, names=ExperimentFile.model_fields)))
+        found.add(experiment_error(problems_of(error, fields, names=ExperimentFile.model_fields)))
         wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
     if wrong & {"task", "inputs"}:
         found.settle()
@@ -209,7 +209,7 @@ def _plan(given: ExperimentFile, name: str, arms: tuple[Arm, ...], scoring: Scor
     except ValidationError as error:
         problems = [one for one in problems_of(error, fields) if one.path != "arms"]
     if problems:
-        raise refused(problems)
+        raise experiment_error(problems)
     return None
 
 

@@ -15,16 +15,16 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.problems import Problem, shown
+from perdure.domain.foundation.problems import Problem, format_value
 from perdure.domain.llm.attachments import (
     MOST_PDF_BYTES,
     Attachment,
     Measure,
+    amount_problem,
     attachment_in,
     attachment_value,
-    examined,
     not_measured,
-    too_much,
+    read_attachment,
 )
 from perdure.domain.llm.file_signatures import SUPPORTED, media_type_of, named_as
 from perdure.submission.layers import Fields, Layer
@@ -82,7 +82,7 @@ class References:
             name: self._input(value, f"context.{name}", folder) for name, value in context.items()
         }
         shown_files = [found for value in given.values() if (found := attachment_in(value))]
-        if why := too_much(shown_files):
+        if why := amount_problem(shown_files):
             self.problems.append(Problem(path="context", found="images and PDFs", why=why))
         return given
 
@@ -115,7 +115,7 @@ class References:
         return text if len(data) <= INLINE_BYTES else {"ref": self._kept(data)}
 
     def _attached(self, data: bytes, name: str, path: str) -> JsonValue:
-        found = examined(data, name=name, ref=_address(data), measure=self._measure)
+        found = read_attachment(data, name=name, ref=_address(data), measure=self._measure)
         if isinstance(found, Attachment):
             self._kept(data)
             return attachment_value(found)
@@ -177,7 +177,7 @@ class References:
         return address
 
     def _problem(self, path: str, found: str, allowed: str) -> None:
-        self.problems.append(Problem(path=path, found=shown(found), allowed=allowed))
+        self.problems.append(Problem(path=path, found=format_value(found), allowed=allowed))
 
 
 def _address(data: bytes) -> str:

@@ -43,7 +43,7 @@ class Findings:
             raise InvalidInput(f"{HEADING}\n{told}", cure=CURE, problems=listed)
 
 
-def refused(problems: Sequence[Problem]) -> InvalidInput:
+def experiment_error(problems: Sequence[Problem]) -> InvalidInput:
     """The error that lists problems of an experiment."""
     told = "\n".join(f"  {problem}" for problem in problems)
     return InvalidInput(

@@ -7,7 +7,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.domain.evaluation.evaluators import CHECK_KINDS
 from perdure.domain.evaluation.rubric import Rubric, RubricProblems
-from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.foundation.problems import Problem, format_value, nearest_name
 from perdure.domain.refine.spec import RefineSettings, bound_to_parts, settings_problems
 from perdure.submission.layers import FIELDS_BY_KIND, Fields, steps_of, values_at
 
@@ -34,7 +34,9 @@ def beyond_kinds(whole: Fields, examine: Examine) -> list[Problem]:
     ]
 
 
-def behind_names(whole: Fields, wrong: Sequence[Problem], examine: Examine) -> list[Problem]:
+def misspelt_name_problems(
+    whole: Fields, wrong: Sequence[Problem], examine: Examine
+) -> list[Problem]:
     """What is wrong in blocks whose form is named by a misspelt word, such as `check: lenth`.
 
     Args:
@@ -83,7 +85,7 @@ def _misspelt(whole: Fields, wrong: Sequence[Problem]) -> Iterator[tuple[str, st
         value = next(values_at(whole, steps_of(problem.path)), None)
         block, _, field = problem.path.rpartition(".")
         # A field that is not known has a near name too; its value is not what is wrong.
-        if block and problem.nearest and problem.found == shown(value):
+        if block and problem.nearest and problem.found == format_value(value):
             yield block, field, problem.nearest
         elif isinstance(value, dict) and isinstance(name := value.get("check"), str):
             near = nearest_name(name, CHECK_KINDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput, NotFound
-from perdure.domain.foundation.problems import Problem, shown
+from perdure.domain.foundation.problems import Problem, format_value
 from perdure.domain.ports import BlobStore
 from perdure.domain.run.spec import ROLES, ROOT_RUN, STARTED_BY
 from perdure.domain.specs import RUN_SPEC, Spec
@@ -249,7 +249,7 @@ def reserved(whole: Fields, before: Fields) -> list[Problem]:
         before: those of the run that it is made from, which may have been filled in; else none.
     """
     return [
-        Problem(path=".".join(steps), found=f"found {shown(now)}", why=why)
+        Problem(path=".".join(steps), found=f"found {format_value(now)}", why=why)
         for steps, why in RESERVED.items()
         # What is null is not there.
         if (now := next(values_at(whole, steps), None)) != next(values_at(before, steps), None)

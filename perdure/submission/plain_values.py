@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import BaseModel, JsonValue
 
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import Problem, path_of, repeated, shown
+from perdure.domain.foundation.problems import Problem, format_value, path_of, repeated
 
 MOST_DEEP = 100
 Steps = tuple[int | str, ...]
@@ -237,7 +237,7 @@ def _no(at: Steps, value: object, allowed: str, problems: list[Problem]) -> None
 
 
 def _refused(at: Steps, value: object, allowed: str) -> Problem:
-    return Problem(path=path_of("", at), found=shown(value), allowed=allowed)
+    return Problem(path=path_of("", at), found=format_value(value), allowed=allowed)
 
 
 def _settle(problems: list[Problem], heading: str) -> None:

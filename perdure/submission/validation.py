@@ -15,14 +15,14 @@ from perdure.domain.foundation.problems import (
     OBJECT,
     OBJECT_TYPES,
     Problem,
+    format_value,
     nearest_name,
     problems_of,
-    shown,
 )
 from perdure.domain.refine.spec import RefineSpec, bound_to_parts, settings_problems
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.specs import RUN_SPEC, Spec, rubric_of
-from perdure.submission.hidden_problems import behind_names, beyond_kinds, of_sound_parts
+from perdure.submission.hidden_problems import beyond_kinds, misspelt_name_problems, of_sound_parts
 from perdure.submission.layers import (
     FIELDS_BY_KIND,
     Fields,
@@ -183,7 +183,7 @@ def _value_at(fields: Fields, path: str) -> JsonValue:
 
 
 def _words(value: JsonValue) -> str:
-    return clipped_line(value, WORDS_CHARACTERS) if isinstance(value, str) else shown(value)
+    return clipped_line(value, WORDS_CHARACTERS) if isinstance(value, str) else format_value(value)
 
 
 def validated(
@@ -217,7 +217,7 @@ def validated(
             wrong += beyond_kinds(whole, lambda fields: _examined(fields)[1])
         elif meant != kind:
             wrong += _examined(likely)[1]
-        wrong += behind_names(likely or whole, wrong, lambda fields: _examined(fields)[1])
+        wrong += misspelt_name_problems(likely or whole, wrong, lambda fields: _examined(fields)[1])
         wrong += of_sound_parts(likely or whole, rubric_problems)
     found = [*problems, *(_named_kinds(problem) for problem in wrong)]
     told = {problem.path for problem in found}

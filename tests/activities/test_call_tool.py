@@ -18,7 +18,7 @@ from perdure.adapters.tools.builtin import kept_tools
 from perdure.adapters.tools.host import LocalToolHost
 from perdure.adapters.workspaces.local import LocalWorkspaces
 from perdure.domain.foundation.errors import StoreError
-from perdure.domain.llm.transcript import Message, ToolUseBlock, user_text
+from perdure.domain.llm.transcript import Message, ToolUseBlock, user_message
 from perdure.domain.projects.records import Reach
 from perdure.domain.run.activity_messages import Frame, ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import ToolGrant, arguments_hash
@@ -48,7 +48,7 @@ async def _request(
 ) -> ToolCallRequest:
     """A call of a stage whose conversation names it."""
     head = await stores.transcripts.append(
-        None, [user_text(f"You are {stage}."), Message(role="assistant", blocks=(use,))]
+        None, [user_message(f"You are {stage}."), Message(role="assistant", blocks=(use,))]
     )
     grant = grant or ToolGrant(root="/", level="readonly", allowed=(use.name,), project="project-1")
     frame = Frame(
@@ -107,7 +107,7 @@ async def test_a_host_reads_the_end_of_a_long_conversation(
     step = await _request(stores, TODO, stage="coder")
     head = None
     for number in range(50):
-        head = await stores.transcripts.append(head, [user_text(f"{number}")])
+        head = await stores.transcripts.append(head, [user_message(f"{number}")])
     used = Message(role="assistant", blocks=(TODO,))
     head = await stores.transcripts.append(head, [used])
     fresh = await open_stores(tmp_path / "home")

@@ -75,12 +75,12 @@ GUARDS = {
         (
             Change(
                 "perdure/adapters/stores/journal.py",
-                "if not fits(attempt, account) or _tried_enough(attempt, rows):",
+                "if not is_within_reservation(attempt, account) or _tried_enough(attempt, rows):",
                 "if False:",
             ),
             Change(
                 "activities/support/journaled_model.py",
-                "fits=fits(attempt, account)\n"
+                "fits=is_within_reservation(attempt, account)\n"
                 "            and (allowance.attempts is None or account.attempts"
                 " < allowance.attempts),",
                 "fits=True,",
@@ -97,7 +97,9 @@ GUARDS = {
                 "fitting = True",
             ),
             Change(
-                "perdure/adapters/stores/journal.py", "if not fits(attempt, account) or ", "if "
+                "perdure/adapters/stores/journal.py",
+                "if not is_within_reservation(attempt, account) or ",
+                "if ",
             ),
         ),
         "tests/workflows/test_agent_budget.py::test_a_call_that_never_fits_sends_nothing",

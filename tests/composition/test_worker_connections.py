@@ -53,7 +53,7 @@ async def test_a_scheduled_start_counts_open_runs_where_the_worker_is(
 ) -> None:
     opening = opening_of(parts, client, lacks=dict)
     with pytest.raises(Asked):
-        await opening.starter.admission.obstacle(None, queue="loops")
+        await opening.starter.admission.claim_room(None, queue="loops")
 
 
 async def test_a_scheduled_collection_reads_what_is_kept_where_the_worker_is(
@@ -63,6 +63,6 @@ async def test_a_scheduled_collection_reads_what_is_kept_where_the_worker_is(
         assert not dry_run
         [one async for one in gateway.retained()]
 
-    monkeypatch.setattr(client_services, "collected", reads)
+    monkeypatch.setattr(client_services, "collect_garbage", reads)
     with pytest.raises(Asked):
         await collecting_of(parts, client)()

@@ -46,6 +46,6 @@ async def test_a_build_ends_once_it_is_drained_and_no_open_run_is_pinned_to_it(
     server = Server(build.id, statuses, runs)
     monkeypatch.setattr(worker_deployment.deployment_calls, "describe", server.describe)
     build._client = server  # type: ignore[assignment]
-    await asyncio.wait_for(build.drained(), 30)
+    await asyncio.wait_for(build.wait_until_drained(), 30)
     assert len(server.queries) == asked
     assert all("'Paused'" in query and f"'ours:{build.id}'" in query for query in server.queries)

@@ -116,7 +116,7 @@ class MemoryRecords:
         known = [self.rows[run] for run in ids if run in self.rows]
         return {row.id: RunWords(goal=row.goal, label=row.label) for row in known}
 
-    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+    async def start_times(self, ids: Sequence[str]) -> dict[str, datetime]:
         return {run: self.rows[run].started_at for run in ids if run in self.rows}
 
     async def runs(self, ids: Sequence[str]) -> list[StoredRun]:

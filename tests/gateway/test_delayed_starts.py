@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from perdure.gateway.temporal_gateway import ExecutionInfo
-from perdure.gateway.visibility import begins_later
+from perdure.gateway.visibility import delay_note
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -52,5 +52,5 @@ def _look(*, delay: timedelta, length: int) -> ExecutionInfo:
 def test_a_run_begins_later_by_the_servers_facts(
     delay: timedelta, length: int, clock: timedelta, later: bool
 ) -> None:
-    told = begins_later(_look(delay=delay, length=length), AT + clock)
+    told = delay_note(_look(delay=delay, length=length), AT + clock)
     assert (told is not None) == later

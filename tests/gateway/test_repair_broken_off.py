@@ -58,7 +58,7 @@ class Server:
     async def client(self) -> "Server":
         return self
 
-    def translated(self) -> nullcontext[None]:
+    def translate_errors(self) -> nullcontext[None]:
         return nullcontext()
 
     def get_workflow_handle(self, *_: object, **__: object) -> "Server":

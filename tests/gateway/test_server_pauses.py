@@ -21,7 +21,7 @@ from waiting import eventually
 
 from perdure.domain.foundation.errors import NoReadyWorker
 from perdure.domain.run.messages import Pause, Stop
-from perdure.gateway.diagnostics import paused
+from perdure.gateway.diagnostics import pause_problem
 from perdure.gateway.dispatch import unfetched
 from perdure.gateway.server_pauses import PAUSED_THERE, paused_types, unpause_run
 from perdure.gateway.types import RunFilter
@@ -88,7 +88,7 @@ UNPAUSE = "`temporal activity unpause --workflow-id r1 --activity-id s2` lets it
 def test_a_pause_at_the_server_is_told_with_its_cure(
     given: DescribeWorkflowExecutionResponse, told: str | None
 ) -> None:
-    found = paused(given)
+    found = pause_problem(given)
     assert (found and found.text) == told
     assert unfetched(given, now=NOW) is None
 

@@ -66,7 +66,7 @@ def trail(kept: Kept, clock: Clock) -> AuditTrail:
 
 async def test_a_flood_of_refused_logins_is_few_writes(trail: AuditTrail, kept: Kept) -> None:
     for _ in range(1000):
-        await trail.refused_login(None, interface="REST", address="address 10.0.0.9")
+        await trail.note_refused_login(None, interface="REST", address="address 10.0.0.9")
     (entry,) = kept.found.values()
     assert (entry.action, entry.outcome, entry.who) == ("login", "refused", "no token")
     assert entry.count == 512
@@ -75,7 +75,9 @@ async def test_a_flood_of_refused_logins_is_few_writes(trail: AuditTrail, kept: 
 
 async def test_addresses_beyond_a_number_are_one(trail: AuditTrail, kept: Kept) -> None:
     for number in range(2000):
-        await trail.refused_login("Bearer x", interface="REST", address=f"address 10.0.{number}")
+        await trail.note_refused_login(
+            "Bearer x", interface="REST", address=f"address 10.0.{number}"
+        )
     assert len(kept.found) < 80
     assert any(OTHERS in entry.about for entry in kept.found.values())
 
@@ -84,7 +86,7 @@ async def test_a_wrong_secret_names_the_token_and_keeps_no_secret(
     trail: AuditTrail, kept: Kept
 ) -> None:
     shown = Credentials(id="00c0ffee", secret="s" * 43).text
-    await trail.refused_login(f"Bearer {shown}", interface="MCP", address="address 10.0.0.9")
+    await trail.note_refused_login(f"Bearer {shown}", interface="MCP", address="address 10.0.0.9")
     (entry,) = kept.found.values()
     assert entry.who == "token 00c0ffee"
     assert "sss" not in entry.model_dump_json()
@@ -94,17 +96,17 @@ async def test_a_token_in_use_is_told_once_an_hour(
     trail: AuditTrail, kept: Kept, clock: Clock
 ) -> None:
     for _ in range(5):
-        await trail.used(TOKEN, interface="REST", address="address 127.0.0.1")
+        await trail.note_token_use(TOKEN, interface="REST", address="address 127.0.0.1")
     clock.now += timedelta(hours=1)
-    await trail.used(TOKEN, interface="REST", address="address 127.0.0.1")
+    await trail.note_token_use(TOKEN, interface="REST", address="address 127.0.0.1")
     assert kept.writes == 2
     assert {entry.who for entry in kept.found.values()} == {"page (00c0ffee)"}
 
 
 async def test_a_verb_goes_on_while_the_store_is_away(trail: AuditTrail, kept: Kept) -> None:
     kept.away = True
-    entry = await trail.asked("r1", Pause(by="ann"))
+    entry = await trail.note_message("r1", Pause(by="ann"))
     kept.away = False
-    await trail.answered(entry)
+    await trail.note_answer(entry)
     (found,) = kept.found.values()
     assert (found.action, found.outcome, found.run) == ("pause", "allowed", "r1")

@@ -114,7 +114,7 @@ async def _damaged(site: Installation) -> None:
 async def test_the_gateway_knows_how_collections_went(site: Installation) -> None:
     collections = site.gateway.upkeep("collection")
     assert await collections.outcome() == UpkeepOutcome()
-    id = (await collections.every(timedelta(hours=24))).id
+    id = (await collections.schedule_every(timedelta(hours=24))).id
     assert await collections.outcome() == UpkeepOutcome()
     await _triggered(site, id)
     first = await collections.outcome()
@@ -148,14 +148,14 @@ async def test_the_gateway_knows_how_collections_went(site: Installation) -> Non
     third = await collections.outcome()
     assert (third.open, third.failed, third.succeeded_at) == (False, failed, first.succeeded_at)
     assert third.why
-    await collections.off()
+    await collections.delete_schedule()
 
 
 async def test_collections_of_one_second_are_told_apart_and_know_another_server(
     site: Installation,
 ) -> None:
     collections, records = site.gateway.upkeep("collection"), site.parts.stores.records
-    id = (await collections.every(timedelta(hours=24))).id
+    id = (await collections.schedule_every(timedelta(hours=24))).id
     elsewhere = StoredRun(
         id="agent-elsewhere", kind="agent", goal="g", label=None, lifecycle="running",
         outcome=None, started_at=NIGHT,
@@ -187,7 +187,7 @@ async def test_collections_of_one_second_are_told_apart_and_know_another_server(
     first = (await _recent(site, id))[-2].action
     handle = site.client.get_workflow_handle(first.workflow_id, run_id=first.first_execution_run_id)
     assert went.succeeded_at == (await handle.describe()).close_time
-    await collections.off()
+    await collections.delete_schedule()
 
 
 async def _recent(site: Installation, id: str) -> list[Any]:

@@ -151,14 +151,14 @@ async def test_an_execution_that_is_listed_and_deleted_is_no_open_run(
     site: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server lists an execution for a moment after it was deleted, as by an erasure."""
-    listed = retention.every
+    listed = retention.executions_of
 
     async def stale(server: TemporalGateway, query: str) -> AsyncIterator[Any]:
         yield SimpleNamespace(id="agent-erased", execution=str(uuid4()))
         async for look in listed(server, query):
             yield look
 
-    monkeypatch.setattr(retention, "every", stale)
+    monkeypatch.setattr(retention, "executions_of", stale)
     assert (await _collect(site, now=LATER, dry_run=False)).ended == 0
 
 
@@ -291,7 +291,7 @@ async def test_a_blob_of_an_erased_run_that_another_names_is_no_longer_waited_fo
     await erasure.ask([going_on], at=LATER)
     await erasure.mark([], [own], root=going_on, at=LATER)
     await _collect(site, now=LATER, dry_run=False)
-    assert await erasure.marked() == {own}, "this one's rows have not gone yet"
+    assert await erasure.marked_addresses() == {own}, "this one's rows have not gone yet"
     assert await blobs.exists(shared) and await blobs.exists(own)
     await site.gateway.verb(going_on, Stop(mode="now"))
 
@@ -329,7 +329,7 @@ async def test_a_full_disk_gives_up_files_before_rows(
     assert not await site.parts.stores.blobs.exists(stray)
     assert (collected.runs, collected.left) == (1, 0)
     assert collected.blobs >= 1 and collected.bytes >= len(b"nobody names me")
-    assert await erasure.marked() == set()
+    assert await erasure.marked_addresses() == set()
 
 
 async def test_a_disk_that_stays_full_is_told_with_what_went_and_what_did_not(

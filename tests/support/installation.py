@@ -25,7 +25,7 @@ from perdure.adapters.checks import check_problems
 from perdure.adapters.settings.variables import Settings
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.temporal.client import connect
-from perdure.composition.maintenance import replayed_by
+from perdure.composition.maintenance import why_not_replayed
 from perdure.composition.parts import Parts, open_parts
 from perdure.composition.resolve_spec import Plugins, Resolver
 from perdure.domain.run.result import RunResult
@@ -314,7 +314,7 @@ async def installation(
             now=now,
             prepare=register_search_attributes,
             audit=AuditTrail(parts.stores.audit, now=utc_now),
-            why_not=partial(replayed_by, loaded, parts.stores.blobs),
+            why_not=partial(why_not_replayed, loaded, parts.stores.blobs),
         )
         yield Installation(home, address, loaded, parts, gateway, client)
 

@@ -47,7 +47,7 @@ async def test_a_collection_that_no_worker_takes_or_that_fails_is_told(
     assert metrics.COLLECTION_FAILING in waiting(load)
     assert waiting(load)[metrics.COLLECTION_FAILING] == {}
     collections = bare.gateway.upkeep("collection")
-    stands = await collections.every(timedelta(days=1))
+    stands = await collections.schedule_every(timedelta(days=1))
     try:
         assert waiting(await bare.gateway.load())[metrics.COLLECTION_FAILING] == {(): 0.0}
         await bare.client.get_schedule_handle(stands.id).trigger()
@@ -69,4 +69,4 @@ async def test_a_collection_that_no_worker_takes_or_that_fails_is_told(
 
         await eventually(told)
     finally:
-        await collections.off()
+        await collections.delete_schedule()

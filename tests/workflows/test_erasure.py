@@ -125,13 +125,15 @@ async def test_what_is_too_young_goes_with_a_later_collection(site: Installation
     assert (found.blobs, found.later_at is not None) == (0, True)
     assert found.later > 0
     stores = site.parts.stores
-    assert await stores.erasure().marked(run)
+    assert await stores.erasure().marked_addresses(run)
     later = datetime.now(UTC) + timedelta(hours=2)
 
     async def went() -> bool:
         # The server deletes an execution a moment later; until then its history names them.
         await collect(stores, site.gateway, site.parts.workspaces, now=later, dry_run=False)
-        return SECRET not in await contents(site) and not await stores.erasure().marked(run)
+        return SECRET not in await contents(site) and not await stores.erasure().marked_addresses(
+            run
+        )
 
     await eventually(went, seconds=300)
 
@@ -370,7 +372,7 @@ async def test_calls_of_runs_that_are_gone_are_added_up(site: Installation) -> N
 async def test_collections_run_on_a_schedule(site: Installation) -> None:
     stray = await site.parts.stores.blobs.put(b"nobody names me")
     assert await site.gateway.upkeep("collection").state() is None
-    stands = await site.gateway.upkeep("collection").every(timedelta(hours=24))
+    stands = await site.gateway.upkeep("collection").schedule_every(timedelta(hours=24))
     assert stands.every_s == 86_400
     await site.client.get_schedule_handle(stands.id).trigger()
 
@@ -390,5 +392,5 @@ async def test_collections_run_on_a_schedule(site: Installation) -> None:
     assert timedelta(0) < step.heartbeat_timeout.ToTimedelta() <= timedelta(minutes=2)
     assert step.start_to_close_timeout.ToTimedelta() >= timedelta(days=7)
     assert await site.parts.stores.blobs.exists(stray), "it is younger than an hour"
-    assert await site.gateway.upkeep("collection").off()
-    assert not await site.gateway.upkeep("collection").off()
+    assert await site.gateway.upkeep("collection").delete_schedule()
+    assert not await site.gateway.upkeep("collection").delete_schedule()

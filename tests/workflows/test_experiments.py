@@ -54,8 +54,8 @@ async def test_the_same_id_is_the_same_experiment(lab: Lab) -> None:
     assert await lab.start("exp-same", "a", arms=arms) == "exp-same"
     assert len(await lab.runs("exp-same")) == 1
     known = await lab.experiments.stored("exp-same")
-    assert await lab.experiments.again("exp-same", sent=known.digest)
-    assert not await lab.experiments.again("exp-same", sent="of another request")
+    assert await lab.experiments.try_repeat("exp-same", sent=known.digest)
+    assert not await lab.experiments.try_repeat("exp-same", sent="of another request")
     # One of an earlier version is known by its plan, whatever is kept of a request by now.
     entries = await lab.experiments.entries("exp-same")
     again = await lab.experiments.start(known.plan, entries, id="exp-same", sent="of the request")

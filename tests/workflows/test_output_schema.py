@@ -9,7 +9,7 @@ from installation import Installation
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelRequest
-from perdure.domain.ports import unheard
+from perdure.domain.ports import ignore_usage
 
 SCHEMA = {
     "type": "object",
@@ -27,7 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ModelRequest]:
     seen: list[ModelRequest] = []
     play = ScriptedModel.call
 
-    async def listening(self, request, *, on_text, on_answer=unheard):
+    async def listening(self, request, *, on_text, on_answer=ignore_usage):
         seen.append(request)
         return await play(self, request, on_text=on_text, on_answer=on_answer)
 

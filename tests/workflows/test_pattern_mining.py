@@ -26,7 +26,7 @@ async def asked_for(site: Installation, *goals: str) -> None:
 
 async def habit(site: Installation) -> Pattern:
     """The pattern of the category, as a scheduled look that was just triggered finds it."""
-    stands = await site.gateway.upkeep("mining").every(DAY)
+    stands = await site.gateway.upkeep("mining").schedule_every(DAY)
     await site.client.get_schedule_handle(stands.id).trigger()
 
     async def proposed() -> bool:
@@ -89,20 +89,20 @@ async def test_nothing_is_made_of_runs_that_left_nothing(site: Installation) -> 
 async def test_the_schedule_is_set_changed_and_ended(bare: Installation) -> None:
     gateway = bare.gateway
     assert await gateway.upkeep("mining").state() is None
-    assert not await gateway.upkeep("mining").off()
-    assert (await gateway.upkeep("mining").every(DAY)).every_s == 86_400
-    changed = await gateway.upkeep("mining").every(timedelta(hours=1))
+    assert not await gateway.upkeep("mining").delete_schedule()
+    assert (await gateway.upkeep("mining").schedule_every(DAY)).every_s == 86_400
+    changed = await gateway.upkeep("mining").schedule_every(timedelta(hours=1))
     stands = await gateway.upkeep("mining").state()
     assert stands is not None
     assert (changed.every_s, stands.every_s, stands.looks) == (3_600, 3_600, 0)
-    assert await gateway.upkeep("mining").off()
+    assert await gateway.upkeep("mining").delete_schedule()
     assert await gateway.upkeep("mining").state() is None
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 367 * 86_400], ids=str)
 async def test_an_interval_out_of_bounds_is_refused(bare: Installation, seconds: int) -> None:
     with pytest.raises(InvalidInput, match="Patterns cannot be mined every"):
-        await bare.gateway.upkeep("mining").every(timedelta(seconds=seconds))
+        await bare.gateway.upkeep("mining").schedule_every(timedelta(seconds=seconds))
     assert await bare.gateway.upkeep("mining").state() is None
 
 

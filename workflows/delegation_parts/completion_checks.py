@@ -14,7 +14,7 @@ from perdure.domain.delegation.completion import (
     completion_step,
     everything_wrong,
     expected_files,
-    unseen,
+    facts_still_wanted,
 )
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.deliverables import final_score
@@ -66,7 +66,9 @@ class CompletionChecks:
         """Gather what a repair must know: if the breaker trips, the facts of later checks too."""
         cap = self.run.spec.delegation.completion_rejections
         _, tripped = self.run.state.course.breaker.after(rejection, cap=cap)
-        for wanted in unseen(complete, facts, self.run.spec.delegation) if tripped else ():
+        for wanted in (
+            facts_still_wanted(complete, facts, self.run.spec.delegation) if tripped else ()
+        ):
             gathered = await self._gather(complete, wanted)
             if not isinstance(gathered, Rejection):
                 facts = facts.model_copy(update=gathered)
@@ -162,7 +164,9 @@ class CompletionChecks:
         )
         if isinstance(inspected, StepFailed):
             return None
-        self.run.apply_budget(budgets.work(self.run.state.budget, inspected.report.seconds))
+        self.run.apply_budget(
+            budgets.add_active_time(self.run.state.budget, inspected.report.seconds)
+        )
         return inspected.report
 
     async def _unmet(self, report: InspectReport | None) -> tuple[str, ...]:

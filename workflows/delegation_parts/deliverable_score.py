@@ -2,14 +2,14 @@
 
 from pydantic import JsonValue
 
-from perdure.domain.delegation.apply_decision import after_rating, unrated
+from perdure.domain.delegation.apply_decision import after_failed_rating, after_rating
 from perdure.domain.delegation.next_step import AfterCheck, End
 from perdure.domain.delegation.result import keep_rated
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.refine.state import CheckRequest, RefineFrame
-from perdure.domain.scoring.combine import combined, completed, unscored
+from perdure.domain.scoring.combine import combined, why_not_scored, with_human_scores
 from perdure.domain.scoring.judging import Question, evaluator_tokens
 from perdure.domain.turns.turn import Ending
 from perdure.workflows.delegation_parts.completion_checks import NOT_INSPECTED, CompletionChecks
@@ -44,7 +44,7 @@ class DeliverableScore:
         self.run.set_phase("evaluating")
         # The evaluation is in the state once it is made: a run that continued as new while a person
         # scored does not pay its judges again.
-        said = turnover.evaluation or await self.rolling.never_during(self._evaluated(rubric))
+        said = turnover.evaluation or await self.rolling.run_in_one_piece(self._evaluated(rubric))
         if isinstance(said, Evaluation):
             turnover.evaluation = said
             said = await self._reviewed(rubric, said)
@@ -71,7 +71,7 @@ class DeliverableScore:
         state = self.run.state
         state.turnover.unrated = ending.detail or ending.reason
         self.run.record_event("evaluated", kind="failed", scores={}, error=state.turnover.unrated)
-        state.course, following = unrated(state.course, state.turnover.unrated)
+        state.course, following = after_failed_rating(state.course, state.turnover.unrated)
         return following
 
     async def _evaluated(self, rubric: Rubric) -> Evaluation | Ending:
@@ -100,7 +100,7 @@ class DeliverableScore:
         )
         if verdict.cached:
             evaluation = evaluation.model_copy(update={"mode": "cached"})
-        missing = unscored(evaluation, rubric)
+        missing = why_not_scored(evaluation, rubric)
         return evaluation if missing is None else _failed(missing)
 
     async def _reviewed(self, rubric: Rubric, evaluation: Evaluation) -> Evaluation | Ending:
@@ -110,7 +110,7 @@ class DeliverableScore:
         given = await self.scorer.score_by_person(
             rubric, output=self.run.state.turnover.rated, tree=self.run.state.tree
         )
-        return given if isinstance(given, Ending) else completed(rubric, evaluation, given)
+        return given if isinstance(given, Ending) else with_human_scores(rubric, evaluation, given)
 
     async def _handed_over(self) -> BlobRef | Ending:
         """The text that is scored: the final result, followed by the files."""

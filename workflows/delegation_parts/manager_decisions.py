@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from perdure.activities.manager import Shelve
 from perdure.domain.budget import accounting as budgets
-from perdure.domain.delegation.apply_decision import unreadable
+from perdure.domain.delegation.apply_decision import after_unreadable_reply
 from perdure.domain.delegation.messages import ManageReport
 from perdure.domain.delegation.next_step import End
 from perdure.domain.delegation.prompts import MANAGER_SYSTEM, ManagerView, manager_prompt
@@ -62,7 +62,7 @@ class ManagerDecisions:
             # Noted before the call: what people say during it is not in its prompt, and must stay
             # unread.
             read = tuple(state.control.inputs), tuple(state.control.guidance)
-            called = await self.models.call_model(self._asking(problems))
+            called = await self.models.call_model(self._call_spec(problems))
             # Remember where the manager's last prompt and reply are stored.
             if isinstance(called, ManageReport) and called.call.head is not None:
                 self.run.state.turnover.transcript = called.call.head.hash
@@ -72,13 +72,13 @@ class ManagerDecisions:
                 state.unwritten = []
                 self._heard_by_manager(*read)
             elif isinstance(called, ManageReport):
-                state.course, following = unreadable(state.course, called.problems)
+                state.course, following = after_unreadable_reply(state.course, called.problems)
                 problems = called.problems
                 if isinstance(following, End):
-                    state.turnover.ending = self.run.ended_by(following.verdict)
+                    state.turnover.ending = self.run.end_by(following.verdict)
             elif not isinstance(
                 called, budgets.LimitReached
-            ) or not await self.limits.budget_raised(called):
+            ) or not await self.limits.ask_for_budget(called):
                 state.turnover.ending = self.limits.ending_of(called)
             if state.turnover.decision is None and state.turnover.ending is None:
                 await self._add_inputs(again=True)
@@ -122,7 +122,7 @@ class ManagerDecisions:
 
     def _begin(self) -> None:
         state = self.run.state
-        state.course = state.course.begun()
+        state.course = state.course.with_next_iteration()
         # Before the iteration is counted: a state that goes back to here does not have it.
         began = state.budget.spent
         state.budget = budgets.count(state.budget, iterations=1)
@@ -130,7 +130,7 @@ class ManagerDecisions:
         state.turnover = CurrentIteration(began=began, record=record)
         self.run.record_event("iteration_started")
 
-    def _asking(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> ModelCallSpec:
+    def _call_spec(self, problems: tuple[str, ...], *, wrap_up: bool = False) -> ModelCallSpec:
         state = self.run.state
         said = in_force(state.control.standing, *state.control.guidance)
         guidance = (*said, *([WRAP_UP] if wrap_up else []))
@@ -185,6 +185,6 @@ class ManagerDecisions:
         ):
             return
         self.run.set_phase("wrapping_up")
-        called = await self.models.call_model(self._asking((), wrap_up=True))
+        called = await self.models.call_model(self._call_spec((), wrap_up=True))
         if isinstance(called, ManageReport) and called.final is not None and state.kept is not None:
             state.kept = state.kept.model_copy(update={"output": called.final})

@@ -43,9 +43,9 @@ class Questions:
         elif gate.answer.choice in ENDING_CHOICES:
             state.turnover.ending = self.limits.after_escalation(gate)
         else:
-            state.course = state.course.answered(state.question, gate.answer.words)
+            state.course = state.course.with_answer(state.question, gate.answer.words)
 
-    async def escalated(self) -> Ending | None:
+    async def escalate_to_person(self) -> Ending | None:
         """Ask the person who used `escalate`; returns why the run must end, if it must."""
         if self.run.state.control.escalation is None:
             return None
@@ -59,10 +59,10 @@ class Questions:
 
     async def before_the_end(self, ending: Ending) -> Ending | None:
         """Ask who used `escalate` meanwhile; None if they let a run go on that may go on."""
-        asks = self.run.state.control.escalation is not None and self.run.told_to_end() is None
+        asks = self.run.state.control.escalation is not None and self.run.demanded_ending() is None
         if not asks or not workflow.patched(ASKED_BEFORE_THE_END):
             return ending
-        answered = await self.escalated()
+        answered = await self.escalate_to_person()
         if answered is None and not self.run.has_room:
             return ending
         # The sentence of an end that did not come would explain the one that does.

@@ -5,7 +5,7 @@ from temporalio import workflow
 
 from perdure.domain.delegation.decisions import Delegate, ManagerDecision
 from perdure.domain.delegation.next_step import BudgetPhase, budget_phase
-from perdure.domain.delegation.plan import TaskPlan, given_up, in_plan, plan_view
+from perdure.domain.delegation.plan import TaskPlan, given_up, plan_view, with_plan_ids
 from perdure.domain.delegation.repeated_work import Surroundings
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import (
@@ -20,7 +20,7 @@ from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.run.activity_messages import ShelveReport
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored
-from perdure.domain.run.state import told_above
+from perdure.domain.run.state import control_from_above
 from perdure.domain.turns.guidance import in_force
 from perdure.domain.turns.turn import Ending
 from perdure.domain.worker_requirements import worker_requirements
@@ -39,7 +39,7 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
     def __init__(self, given: DelegationInput) -> None:
         fresh = first_state(given.spec, at=workflow.now())
         # What people told the runs above before this one began holds here too.
-        fresh.control = told_above(given.site.said)
+        fresh.control = control_from_above(given.site.said)
         super().__init__(given, kind="delegation", spec=given.spec, state=given.state, fresh=fresh)
 
     @property
@@ -112,14 +112,16 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
 
     def inform(self, *notes: str) -> None:
         """Tell the manager something in its next prompt."""
-        self.state.course = self.state.course.told(*notes)
+        self.state.course = self.state.course.with_notes(*notes)
 
-    def matches_subtasks(self, decision: ManagerDecision) -> bool:
+    def needs_subtask_matching(self, decision: ManagerDecision) -> bool:
         """Whether a decision names subtasks otherwise than the plan does, and that is seen to."""
         if not isinstance(decision, Delegate):
             return False
         given = decision.delegations
-        return in_plan(given, self.state.course.plan) != (given, ()) and workflow.patched(BY_PLAN)
+        return with_plan_ids(given, self.state.course.plan) != (given, ()) and workflow.patched(
+            BY_PLAN
+        )
 
     def drop_given_up(self, before: TaskPlan) -> None:
         """Drop reviews of subtasks that a new plan has no longer: nobody can improve on them."""
@@ -136,7 +138,7 @@ class DelegationRun(Run[DelegationSpec, DelegationState]):
         for why in report.lost.values():
             self.inform(f"A text that people added could not be read: {why}")
 
-    def ended_by(self, verdict: RunEnd) -> Ending:
+    def end_by(self, verdict: RunEnd) -> Ending:
         """Turn the rules' verdict into an ending, and keep its sentence for the result."""
         self.state.verdict = verdict.explanation
         return Ending(outcome=verdict.outcome, reason=verdict.reason)

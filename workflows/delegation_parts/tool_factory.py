@@ -87,12 +87,12 @@ class ToolFactory:
             ending = self.run.ending() or await self._make(worker, draft)
             if ending is not None:
                 return ending
-            self._keep(self.run.state.toolbox.done_with(draft))
+            self._keep(self.run.state.toolbox.with_handled_draft(draft))
         return None
 
     async def _make(self, worker: str, draft: str) -> Ending | None:
         given = draft
-        self._keep(self.run.state.toolbox.begun(given))
+        self._keep(self.run.state.toolbox.with_begun_draft(given))
         # A run that continued as new while a person was asked goes on with the version that it
         # asked about: repaired once more it would be other code, and the answer lost.
         draft, repairs = self.run.state.toolbox.under_way[given]
@@ -122,7 +122,7 @@ class ToolFactory:
             if repaired is None:
                 return self.run.ending()
             draft = repaired
-            self._keep(self.run.state.toolbox.repaired(given, draft))
+            self._keep(self.run.state.toolbox.with_repaired_draft(given, draft))
 
     async def _validate_draft(
         self, worker: str, draft: str
@@ -147,7 +147,9 @@ class ToolFactory:
         )
         self.run.set_step(None)
         if isinstance(done, Completed):
-            self.run.apply_budget(budgets.work(self.run.state.budget, done.report.seconds))
+            self.run.apply_budget(
+                budgets.add_active_time(self.run.state.budget, done.report.seconds)
+            )
         return done
 
     async def _repair(self, worker: str, draft: str, report: MakeToolReport) -> str | None:
@@ -155,7 +157,7 @@ class ToolFactory:
         question = report.question
         if question is None:
             return None
-        self._keep(self.run.state.toolbox.repairing())
+        self._keep(self.run.state.toolbox.with_repair_attempt())
         count_tool("repair")
         called = await self.models.call_model(
             ModelCallSpec(
@@ -175,13 +177,13 @@ class ToolFactory:
         known = self.run.state.toolbox.tools.get(report.name)
         new = known is None or known.hash != report.hash
         if new and self.settings.approve and not report.approved:
-            ending, allowed = await self._approved(worker, report)
+            ending, allowed = await self._ask_for_approval(worker, report)
             if not allowed:
                 return ending
         # By hash: a later version of the tool is another tool, and needs an approval of its own.
         pinned = PinnedTool(hash=report.hash, description=report.description, worker=worker)
         self._keep(
-            self.run.state.toolbox.offered(
+            self.run.state.toolbox.with_tool(
                 report.name, pinned, cached=report.cached, repaired=repaired
             )
         )
@@ -197,7 +199,9 @@ class ToolFactory:
             )
         return None
 
-    async def _approved(self, worker: str, report: MakeToolReport) -> tuple[Ending | None, bool]:
+    async def _ask_for_approval(
+        self, worker: str, report: MakeToolReport
+    ) -> tuple[Ending | None, bool]:
         """Ask a person to approve this hash; finds the open question after continue-as-new."""
         gate_id = self.run.state.toolbox.gates.get(report.hash)
         # A retry begins with a stored state, whose open questions ended with their execution.
@@ -212,17 +216,17 @@ class ToolFactory:
                 args_hash=report.hash,
                 subject=report.name,
             ).id
-            self._keep(self.run.state.toolbox.asked(report.hash, gate_id))
-        gate = await self.people.answered(gate_id)
+            self._keep(self.run.state.toolbox.with_gate(report.hash, gate_id))
+        gate = await self.people.wait_for_answer(gate_id)
         if gate is None or gate.answer is None:
             return self.run.ending(), False
-        self._keep(self.run.state.toolbox.asked(report.hash, None))
+        self._keep(self.run.state.toolbox.with_gate(report.hash, None))
         if expired_to_end(gate):
             return Ending(outcome="unanswered", reason="gate_expired"), False
         if gate.answer.choice == "approve":
             return None, True
         why = gate.answer.text or f"denied by {gate.answer.by}"
-        self._keep(self.run.state.toolbox.failed("freeze").denied_for(report.hash))
+        self._keep(self.run.state.toolbox.with_failure("freeze").with_denial(report.hash))
         self.run.record_event(
             "tool_refused",
             worker=worker,
@@ -233,7 +237,7 @@ class ToolFactory:
         return None, False
 
     def _note_refusal(self, worker: str, name: str, refused: ToolRefused) -> None:
-        self._keep(self.run.state.toolbox.failed(refused.stage))
+        self._keep(self.run.state.toolbox.with_failure(refused.stage))
         count_tool("refused")
         self.run.record_event(
             "tool_refused",

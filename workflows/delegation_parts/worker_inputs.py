@@ -58,7 +58,7 @@ class WorkerInputs:
         )
         if unknown:
             names = ", ".join(unknown)
-            self.run.state.course = self.run.state.course.told(
+            self.run.state.course = self.run.state.course.with_notes(
                 f"No tool is named {names}; none was given."
             )
         manages = sub_managers is not None
@@ -98,7 +98,7 @@ class WorkerInputs:
             tree=tree,
         )
 
-    async def files_so_far(self) -> str | None:
+    async def take_base_snapshot(self) -> str | None:
         """The tree that workers begin with; None if the run does not write."""
         if self.run.state.base_tree is None:
             return None

@@ -80,13 +80,13 @@ class WorkerRuns:
         promoted = promotions(
             envelopes, self.run.state.course.plan, allowed=self.orders.free_places()
         )
-        self.run.state.course = self.run.state.course.told(*promoted.notes)
+        self.run.state.course = self.run.state.course.with_notes(*promoted.notes)
         # Before the files are stored for the workers: these find the skills among them as well.
         envelopes = await self.skills.keep_given(envelopes)
         # One tree for all workers of the iteration: it is the base of the three-way merges below.
-        base = await self.orders.files_so_far()
+        base = await self.orders.take_base_snapshot()
         pieces = await self._run_pieces(envelopes, promoted, trees=[base] * len(envelopes))
-        pieces = await self._with_their_tools(pieces)
+        pieces = await self._make_their_tools(pieces)
         pieces = await self._reviewed_pieces(pieces)
         # After the reviews, since a repair may have replaced a worker's files.
         await self._merge_pieces(pieces, base)
@@ -96,7 +96,7 @@ class WorkerRuns:
             self.tools.want_tools(logical_worker(piece.envelope.worker), piece.read.drafts)
         return [report_of(piece) for piece in pieces]
 
-    async def _with_their_tools(self, pieces: list[WorkItem]) -> list[WorkItem]:
+    async def _make_their_tools(self, pieces: list[WorkItem]) -> list[WorkItem]:
         """Make the tools that workers asked for, and have those go on that lacked them.
 
         Tools that a person approves wait until after the iteration, when the run may continue as
@@ -269,7 +269,7 @@ class WorkerRuns:
             used[name] = used.get(name, 0) + count
         state.tools_used = used
         state.tools_created = list(dict.fromkeys((*state.tools_created, *result.tools_created)))
-        state.toolbox = state.toolbox.joined(
+        state.toolbox = state.toolbox.with_tools_below(
             result.made_tools, result.tool_metrics, worker=end.order.name
         )
         state.models_used = list(dict.fromkeys((*state.models_used, *result.models_used)))
@@ -291,10 +291,10 @@ class WorkerRuns:
                 self.run.inform(f"The files of {worker} were not taken over: {merged.message}")
                 continue
             report = merged.report
-            self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
+            self.run.apply_budget(budgets.add_active_time(self.run.state.budget, report.seconds))
             if report.tree is not None:
                 self.run.state.tree = report.tree.hash
-                self.run.folder_holds(report.tree.hash)
+                self.run.note_folder_tree(report.tree.hash)
             touched = touched or any(is_skill_file(path) for path in report.changed)
             if report.conflicts:
                 paths = ", ".join(report.conflicts)

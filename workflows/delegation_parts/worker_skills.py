@@ -67,7 +67,7 @@ class WorkerSkills:
             self.run.inform(f"The skills of the working folder were not read: {outcome.message}")
             return
         report = outcome.report
-        self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
+        self.run.apply_budget(budgets.add_active_time(self.run.state.budget, report.seconds))
         self.run.inform(*report.problems)
         self.run.state.shelf = self.run.state.shelf.with_files(report.skills)
 

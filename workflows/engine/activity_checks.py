@@ -33,7 +33,7 @@ class ActivityChecks:
         said = await asyncio.gather(*(self._ask(one) for one in checked.activities))
         self.run.set_step(None)
         seconds = (workflow.now() - begun).total_seconds()
-        self.run.apply_budget(budgets.work(self.run.state.budget, seconds))
+        self.run.apply_budget(budgets.add_active_time(self.run.state.budget, seconds))
         broken = next((one for one in said if isinstance(one, StepFailed)), None)
         if broken is not None:
             return broken

@@ -36,7 +36,7 @@ NO_WAVE_WITHOUT_TIME = "no call begins once the time is spent"
 
 def why_not_run(run: AnyRun) -> str:
     """What the model is told of a call that did not begin."""
-    stopped = run.told_to_end() is not None or run.ending() is None
+    stopped = run.demanded_ending() is not None or run.ending() is None
     return f"not run: the {'run was stopped' if stopped else 'time of the run is spent'}"
 
 
@@ -66,7 +66,7 @@ class ActivityTools:
         given = read.report.handed_over
         if given is None or terms.activity is None:
             return read  # refused, in words for the model
-        ends = self.run.told_to_end() is not None
+        ends = self.run.demanded_ending() is not None
         if ends or (self.run.ending() is not None and workflow.patched(NO_WAVE_WITHOUT_TIME)):
             return StepFailed("", "cancelled", why_not_run(self.run))
         begun = workflow.now()

@@ -84,7 +84,7 @@ class AgentTurns:
     ) -> TurnsEnd | ForceText | None:
         """Take one turn: call the model, settle the cost, then run tools or answer. None: go on."""
         # Checked before the call, so that a limit names itself instead of failing a reservation.
-        spent = await self.limits.spent()
+        spent = await self.limits.ask_or_end_if_spent()
         if spent is not None:
             return await self.answers.end(state, spent, role=role)
         if state.awaiting_results and last_call(self.policy.budget_of(self.run.state.budget)):
@@ -103,7 +103,7 @@ class AgentTurns:
         on_offer = self.policy.offered(names)
         called, sent = await self.answers.recorded_call(
             state,
-            self._ask(state, turns, on_offer, role=role, phase=phase),
+            self._call_spec(state, turns, on_offer, role=role, phase=phase),
             tools_offered=len(on_offer),
         )
         if not isinstance(called, ModelCallReport):
@@ -225,7 +225,7 @@ class AgentTurns:
         self.policy.complete_iteration(state, break_reason="refusal")
         # A refusal is a full reply that was paid for, not an error. The same model would refuse
         # again.
-        if not self.models.past_refusal(role):
+        if not self.models.move_past_refusal(role):
             return TurnsEnd(
                 outcome="failed",
                 reason="refusal",
@@ -240,7 +240,7 @@ class AgentTurns:
     async def _uncalled(self, state: TurnState, called: Called, *, role: str) -> TurnsEnd | None:
         """Handle a call that was not made or not answered. None: go on, with a raised budget."""
         match called:
-            case LimitReached() if await self.limits.budget_raised(called):
+            case LimitReached() if await self.limits.ask_for_budget(called):
                 return None
             case AllModelsFailed() | StepFailed() if called.code != "interrupted":
                 self.policy.complete_iteration(
@@ -250,7 +250,7 @@ class AgentTurns:
             case _:
                 return await self.answers.end(state, self.limits.ending_of(called), role=role)
 
-    def _ask(
+    def _call_spec(
         self, state: TurnState, turns: Turns, on_offer: tuple[str, ...], *, role: str, phase: Phase
     ) -> ModelCallSpec:
         last = self._limits_of(state, turns, role=role).last_iteration
@@ -280,7 +280,7 @@ class AgentTurns:
         control = self.run.state.control
         if control.escalation is not None:
             # First, because its answer may be guidance for the very next prompt.
-            ending = await self.escalated(state)
+            ending = await self.escalate_to_person(state)
             if ending is not None:
                 return ending
         state.entries += [SayEntry.of(given) for given in control.inputs]
@@ -291,7 +291,7 @@ class AgentTurns:
         control.inputs, control.guidance = [], []
         return None
 
-    async def escalated(self, state: TurnState) -> Ending | None:
+    async def escalate_to_person(self, state: TurnState) -> Ending | None:
         """Put an escalation to a person; `continue` goes on with the text as guidance."""
         control = self.run.state.control
         if not self.policy.asks_inside:
@@ -303,9 +303,9 @@ class AgentTurns:
     def _limits_of(self, state: TurnState, turns: Turns, *, role: str) -> Limits:
         """The limits that decide what follows a reply, as they stand now."""
         budget, wall = self.run.state.budget, self.run.wall_time
-        spent = budgets.exhausted(budget, wall_time=wall, within_iteration=True)
+        spent = budgets.exhausted_limit(budget, wall_time=wall, within_iteration=True)
         # The whole is not spent before what ordinary calls see of it.
-        whole = spent and budgets.exhausted(
+        whole = spent and budgets.exhausted_limit(
             budget, wall_time=wall, within_iteration=True, wrap_up=True
         )
         control = self.run.state.control

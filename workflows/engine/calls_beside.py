@@ -45,13 +45,13 @@ class CallsBeside:
             # Also if a branch failed: what the others worked is counted nowhere else.
             if any(times):
                 longest = max(sum(time) for time in times)
-                self.run.apply_budget(budgets.work(self.run.state.budget, longest))
+                self.run.apply_budget(budgets.add_active_time(self.run.state.budget, longest))
 
     def worked(self, budget: budgets.Budget, seconds: float) -> budgets.Budget:
         """The budget after a call that worked so long."""
         time = _BRANCH.get()
         if time is None or not workflow.patched(LONGEST_COUNTS):
-            return budgets.work(budget, seconds)
+            return budgets.add_active_time(budget, seconds)
         time.append(seconds)
         return budget
 
@@ -64,7 +64,7 @@ class CallsBeside:
         finally:
             self.open.discard(activity_id)
 
-    async def give_room(self) -> bool:
+    async def wait_for_room(self) -> bool:
         """Wait until a call in flight has settled, which probably used less than it held.
 
         Returns:
@@ -75,4 +75,4 @@ class CallsBeside:
         if not held or not workflow.patched(WAITS_FOR_ROOM):
             return False
         await workflow.wait_condition(lambda: not held <= self.open)
-        return self.run.told_to_end() is None
+        return self.run.demanded_ending() is None

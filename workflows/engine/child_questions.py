@@ -20,24 +20,24 @@ from perdure.domain.run.messages import Answer, AnyMessage
 from perdure.workflows.engine.other_workflows import send
 from perdure.workflows.engine.run import AnyRun
 
-TOLD = BETWEEN_RUNS[0]
+QUESTIONS_SIGNAL = BETWEEN_RUNS[0]
 
 
 class ChildQuestions:
     """Passes questions of child runs up, and answers down."""
 
-    signal = TOLD
+    signal = QUESTIONS_SIGNAL
 
     def __init__(self, run: AnyRun) -> None:
         self.run = run
 
     def hear(self, given: Sequence[object]) -> str | None:
         """Replace the questions of a child by its newest list; returns why it was refused."""
-        message = forms.read_form(TOLD, QuestionsBelow, given)
+        message = forms.read_form(QUESTIONS_SIGNAL, QuestionsBelow, given)
         if isinstance(message, Misread):
             return message.why
         state = self.run.state
-        if why := child_questions.unheard(message, state.children):
+        if why := child_questions.report_refusal(message, state.children):
             return why
         # The child always sends its whole list, so a lost or repeated signal leaves nothing stale
         # behind.
@@ -50,13 +50,13 @@ class ChildQuestions:
         state = self.run.state
         if not isinstance(message, Answer) or rules.gate_named(state.control, message.gate):
             return ()
-        return child_questions.meant(state.asked_below, message.gate)
+        return child_questions.questions_by_name(state.asked_below, message.gate)
 
     def refusal(self, message: AnyMessage) -> str | None:
         """Why an answer to a question below is not taken."""
         if not isinstance(message, Answer):
             return None
-        return child_questions.refused_below(self.meant_by(message), message)
+        return child_questions.answer_below_refusal(self.meant_by(message), message)
 
     def forward(self, message: AnyMessage, *, request_id: str | None) -> None:
         """Queue an answer for the run that asked."""
@@ -91,14 +91,14 @@ class ChildQuestions:
         # The root has nobody to tell; its own status and attributes are what people read.
         if self.run.site.parent is not None:
             message = QuestionsBelow(run=self.run.id, questions=asked)
-            await send(self.run.site.parent, TOLD, message)
+            await send(self.run.site.parent, QUESTIONS_SIGNAL, message)
         elif self._outside is not None:
             state = self.run.state
-            told = child_questions.told_outside(
+            told = child_questions.gates_for_outside(
                 self.run.id, state.control.open_gates, state.asked_below
             )
             # As plain JSON: that workflow may have another data converter.
-            await send(self._outside, TOLD, told.model_dump(mode="json"))
+            await send(self._outside, QUESTIONS_SIGNAL, told.model_dump(mode="json"))
         self.run.state.told_above = [question.key for question in asked]
 
     @property
@@ -106,7 +106,7 @@ class ChildQuestions:
         state = self.run.state
         above = self.run.site.parent or self._outside
         gates = state.control.open_gates if above is not None else ()
-        return child_questions.told_up(self.run.id, gates, state.asked_below)
+        return child_questions.questions_for_parent(self.run.id, gates, state.asked_below)
 
     @cached_property
     def _outside(self) -> str | None:

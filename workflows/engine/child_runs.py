@@ -27,7 +27,7 @@ from perdure.domain.foundation.plain_text import clipped_line
 from perdure.domain.run import child_runs as rules
 from perdure.domain.run.activity_messages import SettleChildRequest
 from perdure.domain.run.child_runs import ChildStatus
-from perdure.domain.run.cost_report import with_child
+from perdure.domain.run.cost_report import charge_child
 from perdure.domain.run.messages import AddInput, Amend, AnyMessage, Pause, Resume, Stop
 from perdure.domain.run.result import RunResult, SpendReport
 from perdure.domain.run.spec import LoopInput, Placement
@@ -142,7 +142,7 @@ class ChildRuns:
         longest = max(
             (one.spend.active_time_s for one in ended if isinstance(one, ChildOutcome)), default=0.0
         )
-        self.run.apply_budget(budgets.work(self.run.state.budget, longest))
+        self.run.apply_budget(budgets.add_active_time(self.run.state.budget, longest))
         return ended
 
     def _reserve_child(self, order: ChildSpec, *, siblings: int) -> _Reserved | NotStarted:
@@ -160,7 +160,7 @@ class ChildRuns:
             # A note says that a part of the budget is meant, which is not spent: depth, or a share.
             spent = None if reserved.note else reserved
             return NotStarted(order, f"no budget: {reserved.text}", spent)
-        self.limits.found_enough()
+        self.limits.close_budget_question()
         state.children_started += 1
         state.budget, limits = reserved
         child = ChildStatus(
@@ -170,7 +170,7 @@ class ChildRuns:
             token_limit=limits.tokens,
             cost_limit_usd=limits.cost_usd,
         )
-        state.children = rules.noted(state.children, child)
+        state.children = rules.with_child_status(state.children, child)
         try:
             return order, run, order.make(run, self._site_of(order), limits)
         except ValidationError as error:
@@ -343,7 +343,7 @@ class ChildRuns:
         else:
             spend = result.spend
         spawned = one.order.kind == "delegation"
-        with_child(self.run.state, one.run, spend)
+        charge_child(self.run.state, one.run, spend)
         self.run.apply_budget(
             rules.settle_run(self.run.state.budget, one.run, spend, spawned=spawned)
         )
@@ -363,7 +363,7 @@ class ChildRuns:
                 "cost_usd": spend.cost_usd,
             }
         )
-        self.run.state.children = rules.noted(self.run.state.children, ended)
+        self.run.state.children = rules.with_child_status(self.run.state.children, ended)
         self.run.state.below = {
             child: asked for child, asked in self.run.state.below.items() if child != run
         }

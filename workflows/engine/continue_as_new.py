@@ -46,7 +46,7 @@ class ContinueAsNew:
             or run.handled >= timing.roll_messages
         )
 
-    async def if_due(self) -> None:
+    async def continue_if_due(self) -> None:
         """Continue as new when it is due; callers have no open activity or child."""
         if not self.due():
             return
@@ -55,7 +55,7 @@ class ContinueAsNew:
         await workflow.wait_condition(workflow.all_handlers_finished)
         if self.resets.pending and workflow.patched(TAKES_OVER_FIRST):
             await self.resets.take_over()
-            await self.if_due()  # once more, as now there are terms to store anew
+            await self.continue_if_due()  # once more, as now there are terms to store anew
             return
         self.run.state.rolls += 1
         self.run.state = self.run.state.carried()
@@ -65,7 +65,7 @@ class ContinueAsNew:
             initial_versioning_behavior=AUTO_UPGRADE if self._moves else None,
         )
 
-    async def never_during(self, stage: Awaitable[T]) -> T:
+    async def run_in_one_piece(self, stage: Awaitable[T]) -> T:
         """Run a stage without continuing as new inside it, because it must not happen twice."""
         # Restored, not reset: such stages nest.
         before, self.run.in_one_piece = self.run.in_one_piece, True

@@ -34,7 +34,7 @@ from perdure.domain.run.messages import (
     Pause,
     Receipt,
     Resume,
-    flooded,
+    flood_refusal,
 )
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.status_views import spend_report
@@ -83,15 +83,15 @@ class Control:
             ApplicationError: with what is wrong, of the type `not_allowed`.
         """
         message = _readable(verb, given)
-        if why := rules.reused(self.run.state.control, message):
+        if why := rules.reused_id_refusal(self.run.state.control, message):
             raise _refused(verb, why)
         # A repeat passes the validator even if the verb is no longer allowed: its sender lost the
         # first answer, and must hear that it was applied.
-        if rules.seen(self.run.state.control, message, _update_id()):
+        if rules.is_repeat(self.run.state.control, message, _update_id()):
             return
         # A refused update leaves no history. Verbs that end or free a run pass always.
         why = (
-            flooded(verb, handled=self.run.handled)
+            flood_refusal(verb, handled=self.run.handled)
             or self._refusal(message)
             or next((told for rule, _ in self._later_rules() if (told := rule(message))), None)
         )
@@ -104,12 +104,12 @@ class Control:
         self.run.handled += 1
         self.run.panel_is_stale = True
         control = self.run.state.control
-        if rules.seen(control, message, _update_id()):
+        if rules.is_repeat(control, message, _update_id()):
             return Receipt(verb=verb, lifecycle=control.lifecycle, note="had its effect")
         self._apply_verb(message, request_id=_update_id())
         return Receipt(verb=verb, lifecycle=control.lifecycle)
 
-    async def terms_stored(self) -> None:
+    async def wait_until_terms_stored(self) -> None:
         """Wait until the store has what was amended, so that a broken run cannot lose it."""
         # An execution that answered at once before this version does so to its end.
         if self.terms is not None and not self.terms.settled and workflow.patched(ANSWERED_STORED):
@@ -157,8 +157,8 @@ class Control:
         return list(self.run.state.ring.since(query.since))
 
     def _apply(self, verb: str, message: AnyMessage) -> None:
-        if rules.seen(self.run.state.control, message):
-            if why := rules.reused(self.run.state.control, message):
+        if rules.is_repeat(self.run.state.control, message):
+            if why := rules.reused_id_refusal(self.run.state.control, message):
                 self.note_refused(verb, why)
             return
         why = self._refusal(message)
@@ -176,27 +176,27 @@ class Control:
     def _later_rules(self) -> tuple[tuple[Callable[[AnyMessage], str | None], str], ...]:
         """What refuses a message by rules that came later, each with the patch of its signals."""
         return (
-            (self._raises_nothing, RAISE_NEEDS_ROOM),
-            (self._exceeds_share, SHARES_STAY),
-            (self._comes_too_late, NO_TIME_AFTER_THE_END),
-            (self._is_unheard, NO_ANSWER_AT_THE_END),
+            (self._budget_raise_refusal, RAISE_NEEDS_ROOM),
+            (self._share_refusal, SHARES_STAY),
+            (self._late_refusal, NO_TIME_AFTER_THE_END),
+            (self._unheard_refusal, NO_ANSWER_AT_THE_END),
             (belonging_refusal, BELONGING_STAYS),
-            (self._is_unclear, SCORES_STAND_ALONE),
-            (self._is_undecided, CHOICES_DECIDE),
+            (self._unclear_refusal, SCORES_STAND_ALONE),
+            (self._undecided_refusal, CHOICES_DECIDE),
             (wordless_refusal, BLANKS_SAY_NOTHING),
         )
 
     def _refusal(self, message: AnyMessage) -> str | None:
         run = self.run
-        if why := run.refuses(message):
+        if why := run.message_refusal(message):
             return why
         if self.questions.meant_by(message) and not run.state.control.ended:
             return self.questions.refusal(message)
-        if isinstance(message, Amend) and message.edits:
+        if isinstance(message, Amend) and message.has_edits:
             completed = run.state.record_count
             if why := edit_refusal(run.spec, message, completed=completed):
                 return why
-        return rules.refuse(
+        return rules.verb_refusal(
             run.state.control,
             message,
             budget=run.state.budget,
@@ -205,33 +205,33 @@ class Control:
             rubric_allowed=run.kind == "refine",
         )
 
-    def _raises_nothing(self, message: AnyMessage) -> str | None:
+    def _budget_raise_refusal(self, message: AnyMessage) -> str | None:
         run = self.run
         return raise_refusal(
             run.state.control, message, budget=run.state.budget, wall_time=run.wall_time
         )
 
-    def _exceeds_share(self, message: AnyMessage) -> str | None:
+    def _share_refusal(self, message: AnyMessage) -> str | None:
         run = self.run
         return share_refusal(
             message, budget=run.state.budget, share=run.spec.budget, parent=run.site.parent
         )
 
-    def _comes_too_late(self, message: AnyMessage) -> str | None:
+    def _late_refusal(self, message: AnyMessage) -> str | None:
         return late_refusal(message, deadline_passed=self.run.deadline_passed)
 
-    def _is_unheard(self, message: AnyMessage) -> str | None:
+    def _unheard_refusal(self, message: AnyMessage) -> str | None:
         if self.questions.meant_by(message):
             return None  # a run below may go on
         control, passed = self.run.state.control, self.run.deadline_passed
         return unheard_refusal(control, message, deadline_passed=passed)
 
-    def _is_unclear(self, message: AnyMessage) -> str | None:
+    def _unclear_refusal(self, message: AnyMessage) -> str | None:
         if self.questions.meant_by(message):
             return None  # the run below reads it
         return unclear_refusal(self.run.state.control, message)
 
-    def _is_undecided(self, message: AnyMessage) -> str | None:
+    def _undecided_refusal(self, message: AnyMessage) -> str | None:
         if not isinstance(message, Answer):
             return None
         # Also of a run below, whose refusal of a signal the sender would not hear.
@@ -246,7 +246,7 @@ class Control:
         run, control = self.run, self.run.state.control
         # Kept for `amend --remove`: afterwards nothing tells what was removed.
         before, unread = control.standing, control.unread
-        taken = rules.take(
+        taken = rules.apply_verb(
             control,
             message,
             now=workflow.now(),
@@ -256,7 +256,7 @@ class Control:
         )
         if taken.budget is not None:
             run.state.budget = taken.budget
-        if isinstance(message, Amend) and message.edits:
+        if isinstance(message, Amend) and message.has_edits:
             run.spec = edited(run.spec, message)
             run.edit(message)
         if isinstance(message, Amend) and (message.remove or message.remove_texts):

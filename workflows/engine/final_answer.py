@@ -19,7 +19,7 @@ from perdure.domain.turns.entries import Entry, ResultsEntry, SayEntry
 from perdure.domain.turns.guidance import PendingInput
 from perdure.domain.turns.records import IterationRecord
 from perdure.domain.turns.settings import FINISH_PROMPT, FORCED_TEXT_PROMPT
-from perdure.domain.turns.turn import Ending, ForceText, TurnState, must_end
+from perdure.domain.turns.turn import Ending, ForceText, TurnState, ending_step
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.model_call_spec import ModelCallSpec
@@ -66,7 +66,7 @@ class FinalAnswer:
     ) -> tuple[Called, CallInput]:
         """Make a call and add it to the open record; returns its input too."""
         sent = CallInput(state.head, tuple(state.entries), tuple(state.unread))
-        seat = self.selection.seat(ask.role)
+        seat = self.selection.chain_key(ask.role)
         # Read before the call: one call may fail over to another model, and the record shows the
         # difference.
         before, index = self.run.state.budget.spent, self.run.state.chain_index.get(seat, 0)
@@ -84,7 +84,7 @@ class FinalAnswer:
             # repeat them.
             state.head, state.entries = called.head, []
             state.unread, state.unwritten = [], []
-            state.looked_at(called.text, called.misfits)
+            state.note_misfits(called.text, called.misfits)
         state.record = record
         return called, sent
 
@@ -105,7 +105,9 @@ class FinalAnswer:
             and ending.outcome != "deadline"
             and not self.run.state.budget.complete_output
         )
-        following = must_end(state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role))
+        following = ending_step(
+            state, ending, wrap_up=allowed and self.wrap_up_fits(state, role=role)
+        )
         if isinstance(following, ForceText):
             return await self.force(state, following, role=role)
         self.policy.complete_iteration(state, break_reason=ending.reason)
@@ -118,7 +120,7 @@ class FinalAnswer:
             self.policy.begin_iteration(state)
             self.run.set_phase("wrapping_up")
             what = "closing text, tools off"
-            ask = self._closing_ask(state, role=role, what=what, finish=forced.finish)
+            ask = self._closing_call_spec(state, role=role, what=what, finish=forced.finish)
             called, sent = await self.recorded_call(state, ask, tools_offered=0)
             text, truncated = self._closing_text(state, called, sent)
         self.policy.complete_iteration(state, break_reason=forced.ending.reason)
@@ -152,7 +154,7 @@ class FinalAnswer:
             return _with_text(ending, state.deferred, truncated=state.deferred_cut)
         self.policy.begin_iteration(state)
         self.run.set_phase("wrapping_up")
-        ask = self._closing_ask(state, role="recovery", what="recovery text")
+        ask = self._closing_call_spec(state, role="recovery", what="recovery text")
         called, sent = await self.recorded_call(state, ask, tools_offered=0)
         text, truncated = self._closing_text(state, called, sent)
         self.policy.complete_iteration(state, break_reason=ending.reason)
@@ -164,7 +166,7 @@ class FinalAnswer:
 
     def wrap_up_fits(self, state: TurnState, *, role: str) -> bool:
         """Whether a closing call to the role's current model fits the budget and its reserve."""
-        ask = self._closing_ask(state, role=role, what="closing text")
+        ask = self._closing_call_spec(state, role=role, what="closing text")
         return self.fitting.closing_fits(ask, model=self.selection.model_of(role))
 
     async def paired(self, state: TurnState) -> None:
@@ -189,7 +191,7 @@ class FinalAnswer:
             return
         state.entries = [entry for entry in state.entries if not isinstance(entry, ResultsEntry)]
 
-    def _closing_ask(
+    def _closing_call_spec(
         self, state: TurnState, *, role: str, what: str, finish: bool = False
     ) -> ModelCallSpec:
         return ModelCallSpec(

@@ -88,10 +88,10 @@ class Fitting:
         if card is None:
             return False
         return not isinstance(
-            self.fitted(ask, card, prompt=self.prompt_of(ask, model))[0], LimitReached
+            self.fitted(ask, card, prompt=self.prompt_tokens_of(ask, model))[0], LimitReached
         )
 
-    def prompt_of(self, ask: ModelCallSpec, model: str) -> int:
+    def prompt_tokens_of(self, ask: ModelCallSpec, model: str) -> int:
         """The tokens of a prompt, by our own count and the model's calibration.
 
         Of images and PDFs it is the most that they take, which no calibration makes less.
@@ -106,7 +106,7 @@ class Fitting:
     def likely_of(self, ask: ModelCallSpec, model: str) -> int:
         """The tokens that a prompt probably takes of the window; bounds are for money only."""
         media = self.run.state.cards[model].attachment_tokens(self._media(ask))
-        return self.prompt_of(ask, model) - media // 2
+        return self.prompt_tokens_of(ask, model) - media // 2
 
     def _media(self, ask: ModelCallSpec) -> int:
         """The most that images and PDFs take, in what was said and in what is appended."""
@@ -150,5 +150,5 @@ class Fitting:
 
     def left_out(self, role: str, model: str) -> str:
         """The settings of a role that a fallback cannot follow, in words."""
-        unable = self.run.spec.models.calls(role).unable(self.run.state.cards[model])
+        unable = self.run.spec.models.calls(role).problems_with(self.run.state.cards[model])
         return "; ".join(f"{field}: {why}" for field, why in unable)

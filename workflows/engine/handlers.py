@@ -16,7 +16,7 @@ from perdure.domain.run.messages import Receipt
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.status import RunStatus
 from perdure.domain.turns.records import IterationRecord
-from perdure.workflows.engine.child_questions import TOLD
+from perdure.workflows.engine.child_questions import QUESTIONS_SIGNAL
 from perdure.workflows.engine.control import Control
 from perdure.workflows.engine.input import Given
 
@@ -91,7 +91,9 @@ class ControlHandlers(Given):
         del given
         self.control.on_unknown(name)
 
-    @workflow.signal(name=TOLD, description="Sent by the runs below: what waits for a person.")
+    @workflow.signal(
+        name=QUESTIONS_SIGNAL, description="Sent by the runs below: what waits for a person."
+    )
     def on_questions_below(self, *given: object) -> None:
         """Replace a child's reported questions by its newest report."""
         self.control.on_questions_below(given)
@@ -145,7 +147,7 @@ class ControlHandlers(Given):
     async def do_amend(self, *given: object) -> Receipt:
         """Handle the update, with a receipt once a retry and a fork would begin with the change."""
         receipt = self.control.on_update("amend", given)
-        await self.control.terms_stored()
+        await self.control.wait_until_terms_stored()
         return receipt
 
     @do_amend.validator

@@ -44,7 +44,7 @@ class HookSteps:
             record = next((one for one in state.records if one.index == index), None)
             if record is not None:
                 # Taken out already: a run that continued as new in here would call no further one.
-                await self.rolling.never_during(self._after(record))
+                await self.rolling.run_in_one_piece(self._after(record))
 
     async def _after(self, record: IterationRecord) -> None:
         for place, use in enumerate(self.run.spec.hooks.on_iteration):
@@ -67,7 +67,7 @@ class HookSteps:
         ended = await self._call(use, step, iteration=record.index)
         if isinstance(ended, HookFailure):
             return ended
-        self.run.apply_budget(budgets.work(self.run.state.budget, ended.seconds))
+        self.run.apply_budget(budgets.add_active_time(self.run.state.budget, ended.seconds))
         return ended.adaptation
 
     async def at_end(self, result: RunResult) -> RunResult:

@@ -80,7 +80,7 @@ class HumanInput:
         if asked is None or asked in self._asked_here or not workflow.patched(CLOSES_SETTLED):
             return
         self._no_longer_asking(kind)
-        rules.read_answer(control, asked)
+        rules.note_answer_read(control, asked)
         gate = rules.close_settled(control, asked, choice=choice, by=by, now=workflow.now())
         if gate is not None:
             self.run.record_event("gate_answered", gate=gate.name, kind=kind, answer=choice, by=by)
@@ -129,12 +129,12 @@ class HumanInput:
                 if gate is not None and not gate.open:
                     waited = workflow.now() - gate.opened_at
                     record_gate_wait(gate.kind, waited.total_seconds())
-                    rules.read_answer(self.run.state.control, gate_id)
+                    rules.note_answer_read(self.run.state.control, gate_id)
                     self.run.sync_visibility()
                     return gate
             if self.run.state.control.stop is not None or self.run.interruption is not None:
                 return None
-            await self.rolling.if_due()
+            await self.rolling.continue_if_due()
             await self._wait_for_answer_or_alarm(gate_ids)
 
     async def _wait_for_answer_or_alarm(self, gate_ids: tuple[str, ...]) -> None:
@@ -189,7 +189,7 @@ class HumanInput:
             age = (workflow.now() - gate.opened_at).total_seconds()
             due = sum(1 for at in NOTICES_AT_S if at <= age)
             if due > self.run.state.told.get(gate.id, 0):
-                if self.run.told_to_end() is not None and workflow.patched(CALLS_NOBODY):
+                if self.run.demanded_ending() is not None and workflow.patched(CALLS_NOBODY):
                     return
                 # Noted before the notice is sent: a channel that fails must not make people hear it
                 # twice.

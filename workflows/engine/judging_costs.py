@@ -7,7 +7,7 @@ from perdure.domain.budget.allowances import judging, least_output
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.llm.requests import Price
-from perdure.domain.scoring.judging import judge_room, share_spent
+from perdure.domain.scoring.judging import evaluator_share_refusal, judge_room
 from perdure.domain.turns.guidance import in_force
 from perdure.workflows.engine.policies import ModelSelection, Scoring
 from perdure.workflows.engine.run import AnyRun
@@ -57,7 +57,7 @@ class JudgingCosts:
         said = estimate("\n".join(in_force(state.control.standing))).total
         return state.task_tokens + JUDGE_PROMPT_TOKENS + said + draft_tokens
 
-    def share_left(self, rubric: Rubric, *, draft_tokens: int) -> LimitReached | None:
+    def share_problem(self, rubric: Rubric, *, draft_tokens: int) -> LimitReached | None:
         """The limit that leaves too little of the judges' share; None if the share is enough."""
         state, share, judges = self.run.state, self.scoring.evaluator_share, len(rubric.judges)
         if not judges:
@@ -68,4 +68,4 @@ class JudgingCosts:
         room = judge_room(state, share=share, prompt_tokens=prompt * judges)
         if room is None or room >= LEAST_JUDGE_TOKENS * judges:
             return None
-        return share_spent(state, share, setting=self.scoring.share_setting)
+        return evaluator_share_refusal(state, share, setting=self.scoring.share_setting)

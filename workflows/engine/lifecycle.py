@@ -101,7 +101,7 @@ class Lifecycle:
             # Before anything is spent: what the older execution left open may still be spending.
             await self.resets.take_over()
             await self.hooks.after_iterations()
-            await self.rolling.if_due()
+            await self.rolling.continue_if_due()
             # A pause never holds up an end: a paused run can be stopped, and its deadline goes on.
             if run.mid_stage or not run.state.control.paused or run.ending() is not None:
                 return
@@ -116,14 +116,14 @@ class Lifecycle:
             )
             run.sync_visibility()
 
-    def settled(self, ending: Ending) -> Ending:
+    def settle_ending(self, ending: Ending) -> Ending:
         """The final ending: an accepted stop or the deadline outranks later events.
 
         From here on every control verb is refused, so that none is accepted without effect.
         """
         # Read before verbs are closed: a stop that was accepted must be what the run ends by.
-        told = self.run.told_to_end()
-        rules.end(self.run.state.control)
+        told = self.run.demanded_ending()
+        rules.close_control(self.run.state.control)
         if told is None:
             return ending
         why = ending.detail if ending.outcome in {"failed", "blocked"} else ""
@@ -160,7 +160,7 @@ class Lifecycle:
         # The end replaces the whole row, so nothing may be written beside it.
         await self.terms.wait()
         ended = with_reply_facts(result.model_copy(update={"ended_at": workflow.now()}))
-        rules.end(state.control)
+        rules.close_control(state.control)
         state.phase, state.step = "ended", None
         state.outcome, state.reason = ended.outcome, ended.reason
         state.explanation = ended.explanation

@@ -23,7 +23,7 @@ class LimitQuestions:
         self.run = run
         self.people = people
 
-    async def spent(self) -> Ending | None:
+    async def ask_or_end_if_spent(self) -> Ending | None:
         """The ending of a run whose budget or time is spent; None if it may go on."""
         spent = self._exhausted(within_iteration=self.within_iteration)
         if spent is None or await self.ask_for_budget(spent):
@@ -47,7 +47,7 @@ class LimitQuestions:
         # would ask the same again at once.
         return self._exhausted(within_iteration=gate.within_iteration) is None
 
-    def found_enough(self) -> None:
+    def close_budget_question(self) -> None:
         """Close a question about the budget, now that the budget pays for the next step.
 
         A run that was amended while it asked may have continued as new, and does not ask again.
@@ -60,7 +60,7 @@ class LimitQuestions:
         return self.run.in_counted_iteration and workflow.patched(JUDGED_WITHIN)
 
     def _exhausted(self, *, within_iteration: bool) -> LimitReached | None:
-        return budgets.exhausted(
+        return budgets.exhausted_limit(
             self.run.state.budget,
             wall_time=self.run.wall_time,
             within_iteration=within_iteration,

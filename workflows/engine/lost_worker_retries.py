@@ -47,7 +47,7 @@ class LostWorkerRetries:
         self._unheard: dict[str, int] = {}
         self._unread: dict[str, int] = {}
 
-    async def outlasting(
+    async def run_with_retries(
         self, start: Callable[[str], ActivityHandle[R]], *, what: str, patience: float = 0.0
     ) -> Completed[R] | StepFailed:
         """Run a step, and again if it lost its workers and a person wants that.
@@ -64,12 +64,12 @@ class LostWorkerRetries:
             handle = start(activity_id)
             ended = await self.steps.await_step(handle, activity_id=activity_id, patience=patience)
             if isinstance(ended, Completed) or not ended.may_be_repeated:
-                self.ended(what)
+                self.forget_losses(what)
                 return ended
-            if not await self.goes_on_after(ended, what, patience=patience, made=made):
+            if not await self.prepare_retry(ended, what, patience=patience, made=made):
                 return ended
 
-    def ended(self, what: str) -> None:
+    def forget_losses(self, what: str) -> None:
         """Forget how often a step was lost: another one may have its name."""
         self._unheard.pop(what, None)
         self._unread.pop(what, None)
@@ -92,7 +92,7 @@ class LostWorkerRetries:
             in_folder: whether it needs the working folder, and so the host that has it.
             patience: as for `await_step`.
         """
-        return await self.outlasting(
+        return await self.run_with_retries(
             lambda activity_id: workflow.start_activity_method(
                 step,
                 request(),
@@ -107,7 +107,7 @@ class LostWorkerRetries:
             patience=patience,
         )
 
-    async def goes_on_after(
+    async def prepare_retry(
         self, lost: StepFailed, what: str, *, patience: float = 0.0, made: int = 1
     ) -> bool:
         """Whether to run a step again that was lost or not taken.
@@ -129,7 +129,7 @@ class LostWorkerRetries:
             self._unheard[what] = self._unheard.get(what, 1) + 1
             return self._goes_on(patience, made)
         self._unheard.pop(what, None)
-        return await self.wanted_again(what)
+        return await self.ask_for_retry(what)
 
     def _goes_on(self, patience: float, made: int) -> bool:
         return is_owed(self.run, made) if patience else self.run.interruption is None
@@ -137,16 +137,16 @@ class LostWorkerRetries:
     async def _folder_found(self, lost: StepFailed, patience: float) -> bool:
         """Find out where the working folder is: where it was, or on another host from now on."""
         if lost.homeless or not await self.folder.host_answers():
-            moved = await self.outlasting(
+            moved = await self.run_with_retries(
                 self.folder.start_moving, what=OPENS_AGAIN, patience=patience
             )
             if not isinstance(moved, Completed):
                 return False
-            self.folder.moved(moved.report)
+            self.folder.note_moved(moved.report)
             self.run.record_event("workspace_moved", how=MOVED)
         return bool(patience) or self.run.interruption is None
 
-    async def wanted_again(self, what: str) -> bool:
+    async def ask_for_retry(self, what: str) -> bool:
         """Ask a person whether to run a step again that lost several workers."""
         shown = self.run.state.step
         gate = self.people.open_gate(
@@ -158,7 +158,7 @@ class LostWorkerRetries:
         # A new execution could not take this step up, so do not continue as new before the answer.
         before, self.run.in_one_piece = self.run.in_one_piece, True
         try:
-            answered = await self.people.answered(gate.id)
+            answered = await self.people.wait_for_answer(gate.id)
         finally:
             self.run.in_one_piece = before
         self.run.set_step(shown)

@@ -74,10 +74,10 @@ class ModelAttempts:
     cause: StepFailed | None = None
     pause_s: float | None = None
 
-    def ended(self, called: Tried) -> Tried | None:
+    def note_try(self, called: Tried) -> Tried | None:
         """What the call has come to with this try; None when another one may be made."""
         self.pause_s = None
-        if isinstance(called, StepFailed) and (failed := called.wants_again) is not None:
+        if isinstance(called, StepFailed) and (failed := called.retryable_failure) is not None:
             self.cause, self.pause_s = called, failed.again_after_s
             self.failed = failed.failures
             # With the pause: the time until another model is asked counts from the first failure.

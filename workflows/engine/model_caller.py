@@ -24,7 +24,7 @@ from perdure.domain.run.bookkeeping_messages import ReconcileRequest
 from perdure.domain.run.cost_report import charged
 from perdure.domain.run.iteration_record import Carrier, thin
 from perdure.domain.turns import compaction
-from perdure.domain.turns.failover import OVERFLOW_CODE, left_behind, next_model, unpriced
+from perdure.domain.turns.failover import OVERFLOW_CODE, is_price_missing, left_behind, next_model
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.calls_beside import CallsBeside
 from perdure.workflows.engine.fitting import Fitting
@@ -84,7 +84,7 @@ class ModelCaller:
 
     async def _called(self, ask: ModelCallSpec) -> tuple[Called, str]:
         """What `call_model` returns, and the model that was asked last."""
-        own, seat = ask.model, self.selection.seat(ask.role)
+        own, seat = ask.model, self.selection.chain_key(ask.role)
         chain = (own,) if own else self.selection.chain(ask.role)
         # Per model: each one gets the whole conversation first.
         compacted = False
@@ -116,7 +116,7 @@ class ModelCaller:
         self, role: str, chain: tuple[str, ...], following: int, *, failed: str, why: str
     ) -> None:
         """Play the role with another model of its chain from now on."""
-        state, seat = self.run.state, self.selection.seat(role)
+        state, seat = self.run.state, self.selection.chain_key(role)
         if state.chain_index.get(seat, 0) > following and workflow.patched(NO_STEP_BACK):
             return  # a call beside this one has moved further
         # In the state: later calls begin with the model that answered, after continue-as-new too.
@@ -156,13 +156,13 @@ class ModelCaller:
             if (
                 isinstance(called, LimitReached)
                 and usable is None
-                and await self.limits.budget_raised(called)
+                and await self.limits.ask_for_budget(called)
             ):
                 continue
             if not isinstance(called, StructuredReport):
                 return usable or called
             if called.call.stop_reason == REFUSED:
-                if ask.model is None and self.past_refusal(ask.role, model):
+                if ask.model is None and self.move_past_refusal(ask.role, model):
                     continue
                 return usable or called.model_copy(update={"problems": (MODEL_REFUSED,)})
             if not called.problems:
@@ -173,7 +173,7 @@ class ModelCaller:
                 problems, raised = (CUT_REPLY, *problems), 1
         return usable or called
 
-    def past_refusal(self, role: str, refused: str | None = None) -> bool:
+    def move_past_refusal(self, role: str, refused: str | None = None) -> bool:
         """Move on to the role's next model, since the same one would refuse again.
 
         Args:
@@ -186,7 +186,7 @@ class ModelCaller:
         chain, now = self.selection.chain(role), self.selection.model_of(role)
         if refused not in {None, now} and workflow.patched(ONE_REFUSAL_ONE_STEP):
             return True  # a call beside this one has moved on already
-        following = self.run.state.chain_index.get(self.selection.seat(role), 0) + 1
+        following = self.run.state.chain_index.get(self.selection.chain_key(role), 0) + 1
         if following >= len(chain):
             return False
         self._move_on(role, chain, following, failed=now, why=REFUSED)
@@ -205,18 +205,18 @@ class ModelCaller:
             # A retry after a provider's failure is a new step, so a pause holds it too.
             if await self.steps.wait_while_paused():
                 return StepFailed("", "interrupted", "the run was stopped while it was paused")
-            called = await self._reserved(ask, model, compact=compact, tries=tries)
-            if isinstance(called, LimitReached) and await self.beside.give_room():
+            called = await self._reserve_and_call(ask, model, compact=compact, tries=tries)
+            if isinstance(called, LimitReached) and await self.beside.wait_for_room():
                 continue
-            ended = tries.ended(called)
+            ended = tries.note_try(called)
             if ended is not None:
                 return ended
             if tries.pause_s is not None:
                 await self.steps.leave_alone(tries.pause_s)
-                if self.run.told_to_end() and workflow.patched(NO_RETRY_AFTER_A_STOP):
+                if self.run.demanded_ending() and workflow.patched(NO_RETRY_AFTER_A_STOP):
                     return self._given_up(ask, tries)
             if tries.lost >= LOST_WORKERS:
-                if not await self.retries.wanted_again(ask.summary):
+                if not await self.retries.ask_for_retry(ask.summary):
                     return StepFailed("", LOST, f"{tries.lost} workers were lost over this call")
                 tries.lost = 0
         return tries.cause or StepFailed(
@@ -230,23 +230,23 @@ class ModelCaller:
             return tries.cause
         return StepFailed("", "interrupted", "the run was stopped while its provider was failing")
 
-    async def _reserved(
+    async def _reserve_and_call(
         self, ask: ModelCallSpec, model: str, *, compact: bool, tries: ModelAttempts
     ) -> Tried:
         state = self.run.state
         card = state.cards[model]
-        if unpriced(state.budget, card) and (
+        if is_price_missing(state.budget, card) and (
             state.budget.limits.unknown_price == "block" or workflow.patched(STAND_IN_HAS_A_PRICE)
         ):
             return Unpriced(model)
         factor = state.factors.get(model, 1.0)
-        prompt = max(tries.counted, self.fitting.prompt_of(ask, model))
+        prompt = max(tries.counted, self.fitting.prompt_tokens_of(ask, model))
         # Nothing is scheduled that the budget could not pay in the worst case.
         fit, room = self.fitting.fitted(ask, card, prompt=prompt, outgrown=tries.outgrown)
         if isinstance(fit, LimitReached):
             return fit
         if not ask.wrap_up:  # which the reserve pays, whatever was raised
-            self.limits.found_enough()
+            self.limits.close_budget_question()
         likely = max(tries.counted, self.fitting.likely_of(ask, model))
         if not compact and ask.head and not room and compaction.is_due(likely, window=card.window):
             compact = True
@@ -284,7 +284,7 @@ class ModelCaller:
         self.run.record_event("model_call_started", model=model, role=ask.role)
         with self.beside.in_flight(activity_id):
             called = await self._perform(ask, request, activity_id)
-            return await self._settled(called, ask, model=model, activity_id=activity_id)
+            return await self._settle(called, ask, model=model, activity_id=activity_id)
 
     def _allowance(
         self, ask: ModelCallSpec, fit: CallFit, *, factor: float, tries: ModelAttempts
@@ -332,7 +332,7 @@ class ModelCaller:
         plain = workflow.start_activity_method(CallModel.call_model, request, **config)
         return await self.steps.await_step(plain, activity_id=activity_id)
 
-    async def _settled(
+    async def _settle(
         self, called: Performed, ask: ModelCallSpec, *, model: str, activity_id: str
     ) -> Tried:
         self.run.set_step(None)

@@ -6,8 +6,8 @@ from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.judge_cache import JudgeSettings
 from perdure.domain.evaluation.rubric import WorkerRequirements
 from perdure.domain.run.activity_messages import OpenWorkspaceReport, StageSetup, StageTools
+from perdure.domain.turns.repeated_tool_calls import VolumeLevel
 from perdure.domain.turns.settings import Turns
-from perdure.domain.turns.tool_call_rules import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits, TurnState
 from perdure.workflows.engine.run import AnyRun
 
@@ -48,7 +48,7 @@ class ModelSelection(Generic[RunT]):
         """The models that play a role now, in order of preference."""
         return self.run.spec.models.chain(role)
 
-    def seat(self, role: str) -> str:
+    def chain_key(self, role: str) -> str:
         """The key under which the state keeps the failover position of the role's chain."""
         return role
 
@@ -56,7 +56,7 @@ class ModelSelection(Generic[RunT]):
         """The model that a role calls next."""
         # The position may lie beyond a chain that `amend` or a strategy has made shorter.
         chain = self.chain(role)
-        return chain[min(self.run.state.chain_index.get(self.seat(role), 0), len(chain) - 1)]
+        return chain[min(self.run.state.chain_index.get(self.chain_key(role), 0), len(chain) - 1)]
 
     def more_chains(self) -> dict[str, tuple[str, ...]]:
         """Chains beside those of the roles, so that the run knows their models from the start."""
@@ -78,11 +78,11 @@ class Requirements:
         """The frames of those stages, made once the worker has granted their tools."""
         return {}
 
-    def belongs(self) -> tuple[str, str]:
+    def session_and_project(self) -> tuple[str, str]:
         """The ids of the run's session and project; empty for none."""
         return "", ""
 
-    def admitted(self, report: OpenWorkspaceReport) -> None:
+    def note_workspace(self, report: OpenWorkspaceReport) -> None:
         """Remember what the loop has to know of its worker later."""
 
     def orchestrates(self) -> bool:

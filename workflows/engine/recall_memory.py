@@ -43,7 +43,7 @@ async def recall_memory(engine: Engine) -> RecallReport | None:
         run.record_event("recalled", failed=f"{outcome.code}: {outcome.message}"[:300])
         return None
     report = outcome.report
-    run.apply_budget(budgets.work(run.state.budget, report.seconds))
+    run.apply_budget(budgets.add_active_time(run.state.budget, report.seconds))
     run.record_event(
         "recalled",
         text=report.summary,

@@ -10,7 +10,7 @@ from perdure.workflows.engine.engine import Engine
 from perdure.workflows.engine.step_runner import StepFailed
 
 
-async def reframed(
+async def reframe(
     engine: Engine,
     frame: str,
     *,

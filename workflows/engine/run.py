@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey, SearchAttributeUpdate
 
 from perdure.domain.budget import accounting as budgets
-from perdure.domain.foundation.base import slim
+from perdure.domain.foundation.base import share_field_names
 from perdure.domain.foundation.names import MEMO_GOAL_CHARACTERS, SEARCH_ATTRIBUTES
 from perdure.domain.foundation.redaction import redacted
 from perdure.domain.run.control import Phase
@@ -117,7 +117,7 @@ class Run(Generic[SpecT, StateT]):
         """The state from which an ended run can continue; None if this kind cannot."""
         return None
 
-    def refuses(self, message: AnyMessage) -> str | None:
+    def message_refusal(self, message: AnyMessage) -> str | None:
         """Why this kind of loop refuses a message now; None if it accepts it."""
         return None
 
@@ -169,7 +169,7 @@ class Run(Generic[SpecT, StateT]):
             return "stop"
         return "wall_time" if self.deadline_passed else None
 
-    def told_to_end(self) -> Ending | None:
+    def demanded_ending(self) -> Ending | None:
         """The ending that a person, the parent or the deadline demands; None if none does."""
         if self.state.control.stop is not None:
             cancelled = self.state.control.stopped_by == "cancellation"
@@ -181,7 +181,7 @@ class Run(Generic[SpecT, StateT]):
 
     def ending(self) -> Ending | None:
         """Why the run must end now: somebody demands it, or its time is spent."""
-        told = self.told_to_end()
+        told = self.demanded_ending()
         if told is not None:
             return told
         if self._time_spent("wall_time"):
@@ -225,7 +225,7 @@ class Run(Generic[SpecT, StateT]):
         """Remember a finished iteration among the newest."""
         # Bounded, because the state travels through every continue-as-new. The store has all
         # records.
-        self.state.records = [*self.state.records, slim(record)][-RECORDS_KEPT:]
+        self.state.records = [*self.state.records, share_field_names(record)][-RECORDS_KEPT:]
         self.state.record_count = max(self.state.record_count, record.index)
         if self.spec.hooks.on_iteration:
             self.state.unhooked = [*self.state.unhooked, record.index]
@@ -247,10 +247,10 @@ class Run(Generic[SpecT, StateT]):
         for dimension in passed:
             self.record_event("budget_warning", dimension=dimension)
 
-    def folder_holds(self, tree: str | None) -> None:
+    def note_folder_tree(self, tree: str | None) -> None:
         """Note what the working folder holds now; None if nobody looked."""
         if self.state.hosted is not None:
-            self.state.hosted = self.state.hosted.holding(tree)
+            self.state.hosted = self.state.hosted.with_tree(tree)
 
     def set_phase(self, phase: Phase) -> None:
         """Change the phase that people see."""

@@ -17,9 +17,9 @@ from perdure.domain.run.activity_messages import JudgeReport
 from perdure.domain.scoring.judging import (
     JudgesVerdict,
     Question,
+    evaluator_share_refusal,
     highest_number,
     judge_room,
-    share_spent,
 )
 from perdure.domain.turns.entries import JudgeEntry
 from perdure.domain.turns.guidance import in_force
@@ -69,7 +69,9 @@ class Scorer:
         )
         self.run.set_step(None)
         if isinstance(outcome, Completed):
-            self.run.apply_budget(budgets.work(self.run.state.budget, outcome.report.seconds))
+            self.run.apply_budget(
+                budgets.add_active_time(self.run.state.budget, outcome.report.seconds)
+            )
             return await self.activities.scored(request.frame, outcome.report)
         return outcome
 
@@ -87,7 +89,7 @@ class Scorer:
             tree=tree,
             active_time_s=self.run.active_time_left,
         )
-        outcome = await self.retries.outlasting(
+        outcome = await self.retries.run_with_retries(
             lambda activity_id: workflow.start_activity_method(
                 Verify.verify,
                 request,
@@ -101,7 +103,7 @@ class Scorer:
         if isinstance(outcome, StepFailed):
             return outcome
         report = outcome.report
-        self.run.apply_budget(budgets.work(self.run.state.budget, report.seconds))
+        self.run.apply_budget(budgets.add_active_time(self.run.state.budget, report.seconds))
         if report.interrupted is not None:
             return StepFailed("", "interrupted", f"ended early: {report.interrupted}")
         return report.dimensions
@@ -130,7 +132,9 @@ class Scorer:
         If a judge gives no usable verdict, the run's next evaluator model is asked. Judges that the
         rubric names have no substitute.
         """
-        called = await self.models.call_structured(lambda problems: self._asked(question, problems))
+        called = await self.models.call_structured(
+            lambda problems: self._judge_call_spec(question, problems)
+        )
         # As the task names it; a report has the provider's name.
         asked = self.selection.model_of("evaluator")
         for other in self._other_judges(question):
@@ -140,7 +144,7 @@ class Scorer:
             # By model, not by moving the chain on: a judge without a verdict has answered, and may
             # do better next time.
             instead = replace(question, model=other)
-            called = await self.models.call_structured(partial(self._asked, instead))
+            called = await self.models.call_structured(partial(self._judge_call_spec, instead))
             asked = other
         if not isinstance(called, JudgeReport):
             return self.limits.ending_of(called)
@@ -152,10 +156,12 @@ class Scorer:
     def _other_judges(self, question: Question) -> tuple[str, ...]:
         if question.model is not None:
             return ()
-        index = self.run.state.chain_index.get(self.selection.seat("evaluator"), 0)
+        index = self.run.state.chain_index.get(self.selection.chain_key("evaluator"), 0)
         return tuple(self.selection.chain("evaluator")[index + 1 :])
 
-    def _asked(self, question: Question, problems: tuple[str, ...]) -> ModelCallSpec | LimitReached:
+    def _judge_call_spec(
+        self, question: Question, problems: tuple[str, ...]
+    ) -> ModelCallSpec | LimitReached:
         """The call to a judge: in a context of its own, within the evaluator's share."""
         findings, share = question.findings, self.scoring.evaluator_share
         said = in_force(self.run.state.control.standing)
@@ -178,7 +184,7 @@ class Scorer:
         # tokens.
         room = judge_room(self.run.state, share=share, prompt_tokens=prompt, apart=self.unshared)
         if room is not None and room < LEAST_JUDGE_TOKENS:
-            return share_spent(
+            return evaluator_share_refusal(
                 self.run.state, share, setting=self.scoring.share_setting, apart=self.unshared
             )
         wanted = self.fitting.reply_tokens("evaluator", JUDGE_TOKENS)

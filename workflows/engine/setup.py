@@ -71,7 +71,7 @@ class Setup:
         # The tools' policies are pinned here: a plugin that is upgraded while a run works must not
         # change what the run may do.
         state.terms = list(workspace.report.terms)
-        self.requirements.admitted(workspace.report)
+        self.requirements.note_workspace(workspace.report)
         state.notifies = report.notifies
         self._skip_failing(report)
         self._tell_unseen(report)
@@ -109,10 +109,10 @@ class Setup:
             # Opening asks them for their tools, and one that hangs is given up only after a while.
             self.run.set_step(f"open the workspace, and wait for the MCP servers {servers}")
             self.run.record_event("servers_asked", servers=servers)
-        opened = await self.retries.outlasting(self.folder.start_opening, what=OPENS)
+        opened = await self.retries.run_with_retries(self.folder.start_opening, what=OPENS)
         self.run.set_step(None)
         if isinstance(opened, Completed):
-            self.folder.opened(opened.report)
+            self.folder.note_opened(opened.report)
         return opened
 
     async def _open_run(

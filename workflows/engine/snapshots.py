@@ -43,7 +43,7 @@ class Snapshots:
             self._not_stored((f"{EVERYTHING}: {outcome.message}"[:WHY_CHARACTERS],))
             return None
         self._not_stored(outcome.report.left_out)
-        run.folder_holds(outcome.report.tree.hash)
+        run.note_folder_tree(outcome.report.tree.hash)
         return outcome.report
 
     async def deliver(self, tree: str | None) -> SnapshotReport | None:

@@ -58,7 +58,7 @@ class StepFailed:
     unbegun: bool = False
 
     @property
-    def wants_again(self) -> ModelFailure | None:
+    def retryable_failure(self) -> ModelFailure | None:
         """What a model call failed with that may be made again under a new reservation."""
         failed = self.failure
         return failed if failed is not None and failed.again_after_s is not None else None

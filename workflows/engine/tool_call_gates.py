@@ -28,10 +28,10 @@ class ToolCallQuestions:
     async def open_gates(self, state: TurnState) -> None:
         """Ask people about the calls that need it; those that could not run are told at once."""
         batch = state.batch or Batch()
-        waiting = [entry for entry in batch.open if entry.call.id not in batch.gates]
+        waiting = [entry for entry in batch.pending_calls if entry.call.id not in batch.gates]
         await self._ask_approvals(state, [one for one in waiting if one.verdict == "approve"])
         asks = [entry for entry in waiting if entry.verdict == "ask"]
-        if asks and self.run.told_to_end() is not None and workflow.patched(CALLS_NOBODY):
+        if asks and self.run.demanded_ending() is not None and workflow.patched(CALLS_NOBODY):
             return
         for entry in asks:
             question = question_of(entry.call)
@@ -59,7 +59,7 @@ class ToolCallQuestions:
     ) -> Completed[CheckCallReport] | StepFailed:
         """Repeat a check whose worker was stopped on purpose, or that nobody took."""
         while isinstance(look, StepFailed) and (look.stopped or look.not_taken or look.unreadable):
-            if not await self.retries.goes_on_after(look, entry.call.name):
+            if not await self.retries.prepare_retry(look, entry.call.name):
                 break
             activity_id, handle = self.calls.start_look(state, entry)
             look = await self.steps.await_step(handle, activity_id=activity_id)

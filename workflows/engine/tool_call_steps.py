@@ -8,12 +8,8 @@ from perdure.activities.tool_calls import CallTool, CheckCall
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run.activity_messages import ToolCallReport, ToolCallRequest
 from perdure.domain.tools.definitions import CheckCallReport
-from perdure.domain.turns.tool_call_rules import (
-    PlannedCall,
-    ToolCounters,
-    ToolPolicy,
-    times_returned,
-)
+from perdure.domain.turns.repeated_tool_calls import ToolCounters, times_returned
+from perdure.domain.turns.tool_call_rules import PlannedCall, ToolPolicy
 from perdure.domain.turns.turn import CallOutcome, TurnState
 from perdure.workflows.engine import activity_options
 from perdure.workflows.engine.activity_tools import NOT_RUN
@@ -112,7 +108,7 @@ class ToolCallSteps:
             made=entry.call.name in self.run.spec.tools.generated,
         )
 
-    def told_of_move(self) -> str:
+    def take_move_note(self) -> str:
         """What the model is told, once, of a working folder that was made anew."""
         hosted = self.run.state.hosted
         if hosted is None or not hosted.moved:

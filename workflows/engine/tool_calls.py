@@ -15,9 +15,10 @@ from perdure.domain.run.activity_messages import ToolCallReport
 from perdure.domain.run.child_runs import hold_started
 from perdure.domain.run.gates import Gate
 from perdure.domain.tools.definitions import UNKNOWN_TOOL
+from perdure.domain.turns import repeated_tool_calls as repeats
 from perdure.domain.turns import tool_call_rules as callrules
 from perdure.domain.turns.entries import ResultsEntry, SayEntry, ToolResultEntry
-from perdure.domain.turns.prompts import told_of_cut
+from perdure.domain.turns.prompts import pop_cut_notice
 from perdure.domain.turns.records import ToolCallRecord
 from perdure.domain.turns.settings import Turns
 from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
@@ -106,7 +107,7 @@ class ToolCalls:
         await self.questions.open_gates(state)
         await self._run_ready(state, turns)
         ended = await self._await_people(state, turns)
-        for entry in batch.open:
+        for entry in batch.pending_calls:
             note = why_not_run(self.run)
             settle(
                 state, entry, CallOutcome(call_id=entry.call.id, outcome="interrupted", note=note)
@@ -116,10 +117,10 @@ class ToolCalls:
 
     async def _run_ready(self, state: TurnState, turns: Turns) -> None:
         batch = state.batch or Batch()
-        ready = [entry for entry in batch.open if entry.verdict == "run"]
+        ready = [entry for entry in batch.pending_calls if entry.verdict == "run"]
         for wave in self._waves(ready, turns):
             await self.life.wait_or_continue_as_new()
-            if self.run.told_to_end() is not None:
+            if self.run.demanded_ending() is not None:
                 return
             if self.run.ending() is not None and workflow.patched(NO_WAVE_WITHOUT_TIME):
                 return
@@ -134,12 +135,12 @@ class ToolCalls:
             )
             self.run.set_step(None)
             # Before one is made again: a folder made anew for it must have what others wrote.
-            self.run.folder_holds(newest_tree(finished))
+            self.run.note_folder_tree(newest_tree(finished))
             for place, entry in enumerate(allowed):
                 finished[place] = await self._again(state, entry, finished[place])
                 self._take_result(state, entry, finished[place])
             longest = max((seconds_of(done) for done in finished), default=0.0)
-            self.run.apply_budget(budgets.work(self.run.state.budget, longest))
+            self.run.apply_budget(budgets.add_active_time(self.run.state.budget, longest))
 
     async def _finished(
         self, entry: PlannedCall, name: str, handle: ActivityHandle[ToolCallReport]
@@ -186,14 +187,14 @@ class ToolCalls:
         """
         terms, first = self.calls.terms_of(entry), done
         while isinstance(done, StepFailed) and done.is_repeated(idempotent=terms.idempotent):
-            if not await self.retries.goes_on_after(done, entry.call.name):
+            if not await self.retries.prepare_retry(done, entry.call.name):
                 break
             activity_id, handle = self.calls.start_call(state, entry)
             done = await self._finished(entry, activity_id, handle)
             # The newest by itself: the clock of another host begins elsewhere.
-            self.run.folder_holds(newest_tree([done]))
+            self.run.note_folder_tree(newest_tree([done]))
         if done is not first and workflow.patched(EACH_CALL_COUNTS):
-            self.retries.ended(entry.call.name)
+            self.retries.forget_losses(entry.call.name)
         return done
 
     def _take_result(
@@ -212,7 +213,7 @@ class ToolCalls:
                 number=report.number,
                 gone=report.code == UNKNOWN_TOOL,
                 attachments=report.attachments,
-                note=self.calls.told_of_move(),
+                note=self.calls.take_move_note(),
             )
         else:
             settled = self.calls.lost_call(entry, done)
@@ -233,12 +234,14 @@ class ToolCalls:
             # An approved call that a stop held back is open still, and has had its answer.
             waiting = [
                 entry
-                for entry in batch.open
+                for entry in batch.pending_calls
                 if entry.call.id in batch.gates and entry.verdict != "run"
             ]
             if not waiting or self.run.interruption is not None:
                 return None
-            gate = await self.people.answered(*(batch.gates[entry.call.id] for entry in waiting))
+            gate = await self.people.wait_for_answer(
+                *(batch.gates[entry.call.id] for entry in waiting)
+            )
             if gate is None:
                 return None
             if expired_to_end(gate):
@@ -272,12 +275,12 @@ class ToolCalls:
         # In the order of the calls, whichever ended first: providers match results to calls, and a
         # stable order keeps the prompt cacheable.
         state.entries = [ResultsEntry(type="results", results=tuple(results))]
-        if cut := told_of_cut(state):
+        if cut := pop_cut_notice(state):
             state.entries.append(SayEntry(type="say", text=cut))
         state.awaiting_results = True
         succeeded = [e.call.name for e in batch.planned if batch.settled[e.call.id].outcome == "ok"]
         meta = {term.name for term in self.run.state.terms if term.meta}
-        callrules.note_iteration(
+        repeats.note_iteration(
             state.tallies,
             is_illegal=any(
                 entry.verdict == "illegal" or batch.settled[entry.call.id].gone
@@ -296,10 +299,14 @@ class ToolCalls:
     ) -> ToolResultEntry:
         note = settled.note
         if settled.ref is not None:
-            callrules.note_number(state.tallies, entry.call.name, settled.number)
+            repeats.note_number(state.tallies, entry.call.name, settled.number)
         if settled.ref is not None and self.calls.counts_result(entry, settled.ref, state.tallies):
-            warning = callrules.note_result(
-                state.tallies, entry, result_hash=settled.ref.hash, max_repeat=turns.max_tool_repeat
+            warning = repeats.note_result(
+                state.tallies,
+                entry.call.name,
+                result_hash=settled.ref.hash,
+                is_repeat=entry.repeated,
+                max_repeat=turns.max_tool_repeat,
             )
             note = "\n".join(part for part in (note, warning and f"[{warning}]") if part)
         return ToolResultEntry(
@@ -336,7 +343,7 @@ class ToolCalls:
         )
 
     def _volume(self, state: TurnState, turns: Turns) -> Ending | None:
-        level = callrules.volume_level(state.tallies, turns.tool_loop)
+        level = repeats.note_volume_level(state.tallies, turns.tool_loop)
         if level is None:
             return None
         self.run.record_event(

@@ -42,15 +42,15 @@ class WorkingFolder:
         """Make the folder on any host, as it was after the last step in it."""
         return self._start(activity_id, self._newest(), summary=OPENS_AGAIN, host=None)
 
-    def moved(self, report: OpenWorkspaceReport) -> None:
+    def note_moved(self, report: OpenWorkspaceReport) -> None:
         """Note where the folder is now."""
         # Read first, since `opened` forgets what the lost host had.
         tree, state = self._newest(), self.run.state
-        self.opened(report)
+        self.note_opened(report)
         if state.hosted is not None:
             state.hosted = state.hosted.model_copy(update={"tree": tree, "moved": True})
 
-    def opened(self, report: OpenWorkspaceReport) -> None:
+    def note_opened(self, report: OpenWorkspaceReport) -> None:
         """Note where the folder is, and that it is as the run's last snapshot."""
         state = self.run.state
         state.root = report.grant.root
@@ -72,7 +72,7 @@ class WorkingFolder:
             )
         except ActivityError:
             return False
-        self.run.state.hosted = hosted.busy()
+        self.run.state.hosted = hosted.with_longer_wait()
         return True
 
     def _newest(self) -> str | None:
@@ -93,8 +93,8 @@ class WorkingFolder:
             base=run.state.base_tree or run.site.tree,
             needs=needs.needs(),
             root=run.site.root if run.spec.tools.generated else "",
-            session=needs.belongs()[0],
-            project=needs.belongs()[1],
+            session=needs.session_and_project()[0],
+            project=needs.session_and_project()[1],
             seats=needs.seats(),
             orchestrates=needs.orchestrates(),
             hooks=run.spec.hooks.wanted,

@@ -4,9 +4,9 @@ from temporalio import workflow
 
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import Evaluation
-from perdure.domain.refine.iteration_rules import rescored
+from perdure.domain.refine.iteration_rules import rescore_best
 from perdure.workflows.engine.engine import Engine
-from perdure.workflows.engine.reframe import reframed
+from perdure.workflows.engine.reframe import reframe
 from perdure.workflows.refine_parts.evaluation import EvaluationStage
 from perdure.workflows.refine_parts.run import RefineRun
 
@@ -42,7 +42,7 @@ class Amendments:
             return
         # Looked up before the judge is asked: what is said meanwhile has it asked once more.
         demands = self.run.demands
-        rescored(state, await self._rescored_best(), self.run.rubric, demands=demands)
+        rescore_best(state, await self._rescored_best(), self.run.rubric, demands=demands)
         score = state.best.score if state.best else None
         self.run.record_event("amended", rubric=self.run.rubric.digest, score=score)
 
@@ -54,7 +54,7 @@ class Amendments:
         goal, state.control.goal = state.control.goal, None
         given, state.control.rubric = state.control.rubric, None
         rubric = self.run.rubric if given is None else Rubric.model_validate(given)
-        report = await reframed(
+        report = await reframe(
             self.engine,
             state.frame or "",
             goal=goal,
@@ -88,5 +88,5 @@ class Amendments:
         # The amendment is taken out: the next execution would not know that the best draft still
         # has its old score.
         if workflow.patched(RESCORES_WHOLE):
-            return await self.engine.rolling.never_during(scoring)
+            return await self.engine.rolling.run_in_one_piece(scoring)
         return await scoring

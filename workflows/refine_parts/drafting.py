@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from perdure.domain.budget.accounting import LimitReached, work
+from perdure.domain.budget.accounting import LimitReached, add_active_time
 from perdure.domain.evaluation.rubric import Part
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.outputs.parts import failing_parts, part_evaluation, part_tokens
@@ -57,7 +57,7 @@ class Drafting:
         state = self.run.state
         # A run that continued as new inside a draft goes on with it, and must not count it twice.
         if not state.turning:
-            self._begin()
+            self._begin_draft()
         self.run.set_phase("executing")
         parts = self._failing_parts()
         if parts or state.draft.replies:
@@ -73,16 +73,16 @@ class Drafting:
         report = await self.snapshots.take()
         if report is not None:
             self.run.state.draft.tree = report.tree.hash
-            self.run.apply_budget(work(self.run.state.budget, report.seconds))
+            self.run.apply_budget(add_active_time(self.run.state.budget, report.seconds))
 
-    async def unjudgeable(self) -> Ending | None:
+    async def ask_or_end_if_unjudgeable(self) -> Ending | None:
         """Why no draft may start: the budget could not pay its judges. None if it may."""
-        while not self.run.state.turning and (short := self.reserve.missing()) is not None:
-            if not await self.limits.budget_raised(short):
+        while not self.run.state.turning and (short := self.reserve.why_not_payable()) is not None:
+            if not await self.limits.ask_for_budget(short):
                 return self.limits.ending_of(short)
         return None
 
-    def _begin(self) -> None:
+    def _begin_draft(self) -> None:
         """Open an iteration: a new draft and turn, with the guidance that came meanwhile."""
         state = self.run.state
         state.iteration += 1
@@ -207,14 +207,14 @@ class Drafting:
             role="executor",
             phase="executing",
             summary=f"part {str(part)[:PART_CHARACTERS]} (iteration {self.run.iteration})",
-            entries=[self._entry(part), *self._said()],
+            entries=[self._entry(part), *self._take_inputs()],
             tools_off=True,
             max_tokens=part_tokens(self.run.rubric, part, self.run.spec.refine.output.parts),
             records=tuple(turn.unwritten),
             followed=alike or None,
         )
         called, _ = await self.answers.recorded_call(turn, ask, tools_offered=0)
-        if isinstance(called, LimitReached) and await self.limits.budget_raised(called):
+        if isinstance(called, LimitReached) and await self.limits.ask_for_budget(called):
             return await self._write_part(part, alike=alike)
         if not isinstance(called, ModelCallReport):
             return self.limits.ending_of(called)
@@ -224,7 +224,7 @@ class Drafting:
             state.draft.replies = {**state.draft.replies, str(part): called.text.hash}
         return None
 
-    def _said(self) -> list[Entry]:
+    def _take_inputs(self) -> list[Entry]:
         """What people said meanwhile, for the prompt of the next part."""
         control, turn = self.run.state.control, self.run.state.turn
         turn.unread = [*turn.unread, *control.inputs]

@@ -8,10 +8,10 @@ from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS
 from perdure.domain.outputs.parts import bind_findings
-from perdure.domain.refine.incremental import Scope, evidence_of, look_at, noted
+from perdure.domain.refine.incremental import Scope, evidence_of, look_at, with_mode_and_drift
 from perdure.domain.refine.state import BestDraft, CheckReport, CheckRequest, Draft, SingleAnswer
 from perdure.domain.refine.stop_rules import NO_OUTPUT
-from perdure.domain.scoring.combine import combined, completed, unscored
+from perdure.domain.scoring.combine import combined, why_not_scored, with_human_scores
 from perdure.domain.scoring.judging import JudgesVerdict, Question
 from perdure.domain.turns.failover import OVERFLOW_CODE
 from perdure.domain.turns.turn import Ending
@@ -54,7 +54,7 @@ class EvaluationStage:
             unexplained=list(draft.slips) or None,
         )
 
-    async def answer_once(self, answer: SingleAnswer) -> None:
+    async def take_unscored(self, answer: SingleAnswer) -> None:
         """Take the answer as it is, unscored."""
         draft = self.run.state.draft
         if draft.failure is not None or not draft.pieces:
@@ -70,7 +70,7 @@ class EvaluationStage:
         draft.demands = self.run.demands
         checked = await self.scorer.check_output(self._check_request(draft))
         if isinstance(checked, StepFailed):
-            self._unchecked(draft, checked)
+            self._note_broken_checks(draft, checked)
         elif checked.output_hash is None:
             draft.pieces, draft.failure = [], "the model wrote nothing"
             draft.failure_reason = NO_OUTPUT
@@ -85,7 +85,7 @@ class EvaluationStage:
         )
         draft.reviewing = False
         if not isinstance(given, Ending) and draft.evaluation is not None:
-            draft.evaluation = completed(self.run.rubric, draft.evaluation, given)
+            draft.evaluation = with_human_scores(self.run.rubric, draft.evaluation, given)
         elif isinstance(given, Ending) and given.outcome == "failed":
             self._fail(draft, given.detail)
         elif isinstance(given, Ending):
@@ -104,7 +104,7 @@ class EvaluationStage:
         if not identical:
             verified = await self.scorer.verify_tree(self.run.rubric, draft.tree, draft.output)
             if isinstance(verified, StepFailed):
-                return self._unchecked(draft, verified)
+                return self._note_broken_checks(draft, verified)
             every = (*checked.dimensions, *verified)
             checked = checked.model_copy(update={"dimensions": every})
         look = look_at(
@@ -128,8 +128,8 @@ class EvaluationStage:
             draft.evaluation = combined(
                 rubric, checks=checked.dimensions, judged=(), before=before, asked=()
             )
-        draft.evaluation = noted(draft.evaluation, look, before, checked.changes)
-        missing = unscored(draft.evaluation, rubric) if draft.evaluation else None
+        draft.evaluation = with_mode_and_drift(draft.evaluation, look, before, checked.changes)
+        missing = why_not_scored(draft.evaluation, rubric) if draft.evaluation else None
         if missing and draft.failure is None and draft.cut is None:
             self._fail(draft, missing)
         afresh = draft.failure is None and draft.cut is None and "skipped" not in draft.kind
@@ -217,7 +217,7 @@ class EvaluationStage:
             return False
         return draft.demands in {"", earlier.demands}
 
-    def _unchecked(self, draft: Draft, broken: StepFailed) -> None:
+    def _note_broken_checks(self, draft: Draft, broken: StepFailed) -> None:
         draft.kind = "failed"
         if self.run.interruption is not None:
             draft.kind, draft.cut = "none", self.run.ending()

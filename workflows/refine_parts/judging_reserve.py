@@ -33,7 +33,7 @@ class JudgingReserve:
         self.selection = selection
         self.costs = costs
 
-    def missing(self) -> LimitReached | None:
+    def why_not_payable(self) -> LimitReached | None:
         """Why a draft with its judging cannot be paid for; None where it can."""
         state, judges = self.run.state, len(self.run.rubric.judges)
         if state.answer_only is not None or not judges:
@@ -57,7 +57,7 @@ class JudgingReserve:
         if isinstance(fit, LimitReached):
             note = f"{fit.text}, and what is left does not pay a draft with its judging"
             return fit.model_copy(update={"note": note})
-        return self.costs.share_left(self.run.rubric, draft_tokens=expected)
+        return self.costs.share_problem(self.run.rubric, draft_tokens=expected)
 
     def left_for(self, ask: ModelCallSpec) -> Budget:
         """What a call may use: for a draft without what judging it takes."""

@@ -1,7 +1,7 @@
 """What a refine run does before its first draft: recall, classify the goal, plan."""
 
 from perdure.domain.memory.recall import RecallReport
-from perdure.domain.refine.planning import PlanReport, read_only_reason, wants_plan
+from perdure.domain.refine.planning import PlanReport, plan_choice, read_only_reason
 from perdure.domain.refine.state import RecalledMemory, SingleAnswer
 from perdure.domain.turns.entries import PlanEntry
 from perdure.workflows.engine.engine import Engine
@@ -69,7 +69,7 @@ class PlanningStage:
         answer = self.run.state.answer_only
         if answer is None and self.run.spec.refine.plan == "off":
             return
-        wanted, why_not = wants_plan(
+        wanted, why_not = plan_choice(
             self.run.spec.refine.plan,
             max_iterations=permitted_iterations(self.run.spec.refine),
             answer_only=answer is not None,
@@ -85,7 +85,7 @@ class PlanningStage:
             )
             return
         self.run.set_phase("planning")
-        called = await self.models.call_structured(self._planning)
+        called = await self.models.call_structured(self._call_spec)
         if isinstance(called, PlanReport) and not called.problems:
             self.run.state.plan = called.plan
             titles = [step.title[:STEP_SHOWN] for step in called.plan.steps[:STEPS_SHOWN]]
@@ -94,7 +94,7 @@ class PlanningStage:
             why = why_unusable(called) or "it did not fit into the budget"
             self.run.record_event("planned", failed=why)
 
-    def _planning(self, problems: tuple[str, ...]) -> ModelCallSpec:
+    def _call_spec(self, problems: tuple[str, ...]) -> ModelCallSpec:
         known = self.run.state.recollection
         return ModelCallSpec(
             role="planner",

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from perdure.domain.budget.accounting import Budget
 from perdure.domain.outputs.parts import draft_tokens
 from perdure.domain.refine.spec import Strategy, strategy_of
-from perdure.domain.refine.token_savings import share_used
-from perdure.domain.turns.tool_call_rules import VolumeLevel
+from perdure.domain.refine.token_savings import is_share_used
+from perdure.domain.turns.repeated_tool_calls import VolumeLevel
 from perdure.domain.turns.turn import Ending, Limits
 from perdure.workflows.engine.policies import InnerTurns, ModelSelection, last_call
 from perdure.workflows.refine_parts.run import RefineRun, permitted_iterations
@@ -25,7 +25,7 @@ class StrategyModels(ModelSelection[RefineRun]):
         own = self.strategy.chain if role == "executor" and self.strategy else ()
         return (own[:1] if self.run.spec.models.pinned else own) or super().chain(role)
 
-    def seat(self, role: str) -> str:
+    def chain_key(self, role: str) -> str:
         """A strategy with its own models has a failover position of its own."""
         own = role == "executor" and self.strategy is not None and self.strategy.chain
         return f"{role}:{self.strategy.name}" if own and self.strategy else role
@@ -81,7 +81,7 @@ class DraftTurns(InnerTurns):
         """End the tool turns of an iteration that has used its share of the tokens."""
         # Only tool turns have a share: the one call of a draft is limited by the whole budget.
         permitted = permitted_iterations(self.run.spec.refine)
-        used = share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
+        used = is_share_used(self.run.state.budget, self.run.state.iteration, permitted=permitted)
         return limits.model_copy(update={"share_used": used})
 
     def begins_again(self) -> bool | None:

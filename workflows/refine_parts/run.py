@@ -14,7 +14,7 @@ from perdure.domain.run.activity_messages import OpenWorkspaceReport
 from perdure.domain.run.messages import Amend, AnyMessage
 from perdure.domain.run.resume import as_stored
 from perdure.domain.scoring.combine import part_states
-from perdure.domain.turns.guidance import demands_of, in_force
+from perdure.domain.turns.guidance import demands_hash, in_force
 from perdure.domain.turns.settings import Turns, resolve
 from perdure.workflows.engine.policies import Requirements
 from perdure.workflows.engine.run import Run
@@ -53,7 +53,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
         # The frame, which judges read, has a goal that waits only after the next step.
         if control.goal is not None or not workflow.patched(SCORED_BY_DEMANDS):
             return ""
-        return demands_of(self.spec.goal, in_force(control.standing))
+        return demands_hash(self.spec.goal, in_force(control.standing))
 
     @property
     def iteration(self) -> int:
@@ -86,7 +86,7 @@ class RefineRun(Run[RefineSpec, RefineState]):
         """The state after the last iteration."""
         return as_stored(between_iterations(self.state, ended=True))
 
-    def refuses(self, message: AnyMessage) -> str | None:
+    def message_refusal(self, message: AnyMessage) -> str | None:
         """Refuse an unusable rubric now, while its sender still waits for the answer."""
         if not isinstance(message, Amend) or message.rubric is None:
             return None
@@ -124,7 +124,7 @@ class RefineRequirements(Requirements):
         """The models that the rubric names as judges."""
         return tuple(name for name in self.run.rubric.judges if name is not None)
 
-    def admitted(self, report: OpenWorkspaceReport) -> None:
+    def note_workspace(self, report: OpenWorkspaceReport) -> None:
         """Remember the checks of the worker, for a rubric that a person amends."""
         self.run.state.plugin_checks = report.checks
 

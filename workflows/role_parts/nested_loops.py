@@ -96,7 +96,7 @@ class NestedLoops:
         state, ending = self.run.state, self.run.ending()
         spent = end.spent if ending is None else None
         if spent is not None and workflow.patched(SPENT_IS_NO_FAILURE):
-            if await self.limits.budget_raised(spent):
+            if await self.limits.ask_for_budget(spent):
                 return
             out = Ending(outcome="out_of_budget", reason=spent.dimension, detail=spent.text)
             ending = self.run.ending() or out

@@ -26,7 +26,7 @@ class StageModels(ModelSelection[RoleRun]):
             return stage_chain(self._working, super().chain("executor"))
         return super().chain(role)
 
-    def seat(self, role: str) -> str:
+    def chain_key(self, role: str) -> str:
         """A stage with its own models has a failover position of its own."""
         if not self._is_staging(role):
             return role
@@ -44,7 +44,7 @@ class StageModels(ModelSelection[RoleRun]):
 
     @property
     def _working(self) -> RoleDefinition:
-        return self.run.definition.gate if self.run.state.reviewing else self.run.role
+        return self.run.definition.review_stage if self.run.state.reviewing else self.run.role
 
 
 class StageTurns(InnerTurns):
@@ -70,7 +70,7 @@ class StageTurns(InnerTurns):
         Guidance that arrives during its closing text goes to the next stage: asked again, a
         reviewer would review twice.
         """
-        used = rules.share_used(
+        used = rules.is_share_used(
             self.run.state, self.run.role, count_cache_reads=self.run.counts_cache_reads
         )
         return limits.model_copy(update={"share_used": used, "inputs_waiting": False})
@@ -101,11 +101,11 @@ class StageRequirements(Requirements):
             for role in seated(self.run.definition)
         }
 
-    def belongs(self) -> tuple[str, str]:
+    def session_and_project(self) -> tuple[str, str]:
         """The session and project that were chosen when the run started."""
         return self.run.spec.roles.session or "", self.run.spec.roles.project or ""
 
-    def admitted(self, report: OpenWorkspaceReport) -> None:
+    def note_workspace(self, report: OpenWorkspaceReport) -> None:
         """Remember the tools of each stage."""
         state = self.run.state
         state.all_terms = list(report.terms)

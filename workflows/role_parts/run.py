@@ -13,7 +13,7 @@ from perdure.domain.roles.spec import RolesSpec, round_limit, with_rounds
 from perdure.domain.roles.state import RoleInput, RoleState
 from perdure.domain.run.messages import Amend
 from perdure.domain.run.resume import as_stored
-from perdure.domain.run.state import told_above
+from perdure.domain.run.state import control_from_above
 from perdure.domain.run.status import StageNow, StageResult
 from perdure.domain.run.status_views import of_iteration, stage_results
 from perdure.domain.turns.settings import Turns, resolve
@@ -31,7 +31,7 @@ class RoleRun(Run[RolesSpec, RoleState]):
             raise InvalidInput("roles.definition: it was not resolved before the run started")
         fresh = first_state(given.spec, at=workflow.now())
         # What people told the runs above before this one began holds here too.
-        fresh.control = told_above(given.site.said)
+        fresh.control = control_from_above(given.site.said)
         super().__init__(given, kind="roles", spec=given.spec, state=given.state, fresh=fresh)
         self.turns: Turns = resolve(given.spec.agent)
         self.snapshot: LoopSnapshot = given.spec.roles.snapshot

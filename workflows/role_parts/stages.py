@@ -50,7 +50,7 @@ class Stages:
         if not state.turning:
             self._begin_stage(role)
         self.run.set_phase("staging")
-        while state.question is None or await self._question_answered():
+        while state.question is None or await self._ask_question():
             end = await self.turns.take_turns(
                 state.turn, self.run.turns, role=role.role, phase="staging"
             )
@@ -128,7 +128,10 @@ class Stages:
     ) -> ReadStageReport | StepFailed:
         """Store and read a stage's output; `measure` if its size is not known."""
         state, activity_id = self.run.state, self.run.next_activity_id()
-        gate = bool(self.run.definition.criteria) and role.name == self.run.definition.gate.name
+        gate = (
+            bool(self.run.definition.criteria)
+            and role.name == self.run.definition.review_stage.name
+        )
         handle = workflow.start_activity_method(
             ReadStage.read_stage,
             ReadStageRequest(
@@ -201,7 +204,7 @@ class Stages:
             if term.name in names
         )
 
-    async def _question_answered(self) -> bool:
+    async def _ask_question(self) -> bool:
         """Get an answer to the stage's question; False if the stage ends instead."""
         state, role, asked = self.run.state, self.run.role, self.run.state.question
         if asked is None:

@@ -45,13 +45,13 @@ class Verdicts:
         self.run.set_phase("evaluating")
         # A run that continued as new between the two questions must not ask the first one again.
         taken = {verdict.by for verdict in self.run.state.verdicts}
-        if wants_verdict(self.run.condition) and self.run.definition.gate.name not in taken:
+        if wants_verdict(self.run.condition) and self.run.definition.review_stage.name not in taken:
             await self._take_verdict()
         if wants_goal_judge(self.run.condition) and self.run.state.achieved is None:
             await self._judge_goal()
 
     async def _take_verdict(self) -> None:
-        state, gate = self.run.state, self.run.definition.gate
+        state, gate = self.run.state, self.run.definition.review_stage
         review = state.review or Review(word="unclear")
         if review.word == "unclear":
             asked = await self._ask_again()
@@ -72,7 +72,7 @@ class Verdicts:
 
     async def _ask_again(self) -> Review | None:
         """Ask the reviewer again, in its own conversation; None without an answer."""
-        state, gate = self.run.state, self.run.definition.gate
+        state, gate = self.run.state, self.run.definition.review_stage
         done = next((one for one in state.done if one.record.name == gate.name), None)
         if done is None or done.head is None:
             return None
@@ -100,8 +100,8 @@ class Verdicts:
 
     async def _judge_goal(self) -> None:
         self.stages.bind_stage(BASE)
-        called = await self.models.call_structured(self._asked_of_judge)
-        if self.run.interruption is not None or self._judge_failed(called):
+        called = await self.models.call_structured(self._judge_call_spec)
+        if self.run.interruption is not None or self._end_if_judge_failed(called):
             return
         self._take_goal(called)
         kind = self.run.state.verdicts[-1].kind
@@ -113,7 +113,7 @@ class Verdicts:
             text=self.run.state.verdicts[-1].rationale[:200] or None,
         )
 
-    def _asked_of_judge(self, problems: tuple[str, ...]) -> ModelCallSpec:
+    def _judge_call_spec(self, problems: tuple[str, ...]) -> ModelCallSpec:
         state = self.run.state
         said = tuple(in_force(state.control.standing))
         entry = GoalEntry(
@@ -134,7 +134,7 @@ class Verdicts:
             structured=goal_verdict(),
         )
 
-    def _judge_failed(self, called: Called) -> bool:
+    def _end_if_judge_failed(self, called: Called) -> bool:
         """Whether the judge failed or was cut short, which ends the run."""
         if not isinstance(called, AllModelsFailed | StepFailed):
             return False

@@ -12,7 +12,7 @@ from perdure.adapters.checks.builtin_checks import result_of, run_check, words_o
 from perdure.adapters.checks.patterns import compile_pattern
 from perdure.adapters.checks.schemas import UNSUPPORTED, prepare_schema
 from perdure.adapters.files.disk import disk_errors
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.sandbox.python_sandbox import SnippetFailed, SnippetRunner
 from perdure.domain.evaluation.checks import (
     ActivityCheck,
@@ -28,7 +28,7 @@ from perdure.domain.evaluation.checks import (
 from perdure.domain.evaluation.rubric import Dimension, PartKind, Rubric, name_problems
 from perdure.domain.evaluation.scores import DimensionScore, Finding
 from perdure.domain.foundation.errors import LOAD_PLUGIN, StoreAway
-from perdure.domain.foundation.json_extraction import encodable
+from perdure.domain.foundation.json_extraction import to_encodable
 from perdure.domain.foundation.problems import Problem
 from perdure.domain.outputs.parts import part_label, part_text
 from perdure.domain.tools.definitions import HANDED_OVER_BYTES
@@ -188,10 +188,12 @@ class RubricChecks:
         except (CheckFailed, StoreAway):
             raise  # a full disk is no fault of the output: the step waits
         except CodeEnded as ended:
-            raise CheckFailed(f"the check {name} failed: {told(ended)}"[:400]) from ended
+            raise CheckFailed(f"the check {name} failed: {without_secrets(ended)}"[:400]) from ended
         except Exception as error:
             raise CheckFailed(
-                f"the check {name} failed with {type(error).__name__}: {told(error)}"[:400]
+                f"the check {name} failed with {type(error).__name__}: {without_secrets(error)}"[
+                    :400
+                ]
             ) from error
 
 
@@ -237,10 +239,10 @@ def _scored(
     try:
         result = run(text)
     except CheckFailed as error:
-        gap = encodable(f"could not be checked: {error}")
+        gap = to_encodable(f"could not be checked: {error}")
         return DimensionScore(name=dimension.name, score=None, source="check", gap=gap)
     # Code of others may return half an emoji, which could not be stored.
-    result = replace(result, detail=encodable(result.detail), fix=encodable(result.fix))
+    result = replace(result, detail=to_encodable(result.detail), fix=to_encodable(result.fix))
     if result.passed:
         return DimensionScore(name=dimension.name, score=1.0, source="check")
     missing = part is not None and not text

@@ -7,7 +7,7 @@ from referencing._core import Resolver
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.extending.check_decorator import CheckFailed
 
 # What these hold is applied to the same value; all other keywords lead to a part of it.
@@ -46,7 +46,7 @@ def _require_no_circle(contents: Schema, resolver: Resolver[Schema], done: set[i
         (one, finds), around = waiting.pop()
         if id(one) in around:
             raise CheckFailed(
-                f"the JSON schema refers to itself without end at {shown(one)}.",
+                f"the JSON schema refers to itself without end at {format_value(one)}.",
                 cure="Let every circle go through a property or an item.",
             )
         # Each once: parts that refer to each other have far more ways through them than members.
@@ -79,8 +79,8 @@ def _referred(contents: Schema, resolver: Resolver[Schema]) -> Iterator[_Found]:
         found = resolver.lookup(reference)
     except Unresolvable:
         raise CheckFailed(
-            f"the JSON schema's $ref {shown(reference)} names nothing inside it, and nothing is "
-            "fetched.",
+            f"the JSON schema's $ref {format_value(reference)} names nothing inside it, and "
+            "nothing is fetched.",
             cure="Keep every $ref inside the schema, such as #/$defs/NAME.",
         ) from None
     yield found.contents, found.resolver

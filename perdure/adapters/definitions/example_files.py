@@ -29,14 +29,14 @@ async def lay_out(source: Path, target: Path) -> None:
         made = Path(draft) / target.name
         await asyncio.to_thread(shutil.copytree, source, made)
         for mailbox in sorted(made.rglob(f"*{MAILBOX}")):
-            await _repository(mailbox, mailbox.with_suffix(""))
+            await _make_repository(mailbox, mailbox.with_suffix(""))
             mailbox.unlink()
         # Another process may have laid it out meanwhile.
         if not target.exists():
             made.rename(target)
 
 
-async def _repository(mailbox: Path, folder: Path) -> None:
+async def _make_repository(mailbox: Path, folder: Path) -> None:
     folder.mkdir()
     for arguments in (
         ["init", "--quiet", "--initial-branch", "main", "."],

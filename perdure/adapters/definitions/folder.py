@@ -60,7 +60,7 @@ def stored(
     fields: JsonValue, *, origin: Origin, path: str | None = None
 ) -> StoredDefinition | tuple[Problem, ...]:
     """Read a stored definition, or list all its problems."""
-    unusable = measured(fields)
+    unusable = size_problems(fields)
     if unusable:
         return unusable
     owned = owned_problems(fields)
@@ -108,7 +108,7 @@ def role_file(text: str, *, name: str) -> RoleFile:
     return RoleFile(name=name, access=read.access, model=read.model, tools=read.tools, system=body)
 
 
-def measured(fields: JsonValue) -> tuple[Problem, ...]:
+def size_problems(fields: JsonValue) -> tuple[Problem, ...]:
     """A problem if a definition is too large for the input of a run, or no valid Unicode."""
     try:
         size = len(json.dumps(fields, ensure_ascii=False).encode("utf-8"))

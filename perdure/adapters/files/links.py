@@ -7,7 +7,7 @@ is read. The kernel follows none, so the links of /proc, which lead elsewhere th
 lead nowhere.
 """
 
-from perdure.adapters.files.paths import Use, protected, shown
+from perdure.adapters.files.paths import Use, shown, why_protected
 from perdure.adapters.files.rooted_files import Parts, RootedDirectory
 from perdure.domain.foundation.errors import ToolFailure
 
@@ -56,7 +56,7 @@ def inside(files: RootedDirectory, parts: Parts, *, use: Use = "read", last: boo
             raise _outward(parts)
         waiting += [one for one in reversed(target.split("/")) if one not in {"", "."}]
     found = tuple(real)
-    if found != parts and (why := protected(found, use=use)):
+    if found != parts and (why := why_protected(found, use=use)):
         raise ToolFailure(
             f"{_named(parts)} leads to {_named(found)}, which is {why}.", reason="protected"
         )

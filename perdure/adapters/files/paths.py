@@ -68,7 +68,7 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
                 f"A name in the path {shown(path)} is longer than {MAX_NAME_BYTES} bytes.",
                 reason="path",
             )
-    if reason := protected(parts, use=use):
+    if reason := why_protected(parts, use=use):
         raise ToolFailure(
             f"{shown(path)} is {reason}. Work on another file, or ask a person to change it.",
             reason="protected",
@@ -76,7 +76,7 @@ def parse(path: str, *, use: Use) -> tuple[str, ...]:
     return parts
 
 
-def protected(parts: tuple[str, ...], *, use: Use) -> str | None:
+def why_protected(parts: tuple[str, ...], *, use: Use) -> str | None:
     """Why this path must not be used so, or None; compares whole components, never prefixes."""
     names = tuple(map(_folded, parts))
     if use == "write" and not _RUN_LATER_BELOW.isdisjoint(pairwise(names)):

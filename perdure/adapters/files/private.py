@@ -28,7 +28,7 @@ def make_private(home: Path) -> None:
         _close(path)
 
 
-def written_once(path: Path, text: str) -> str:
+def write_once(path: Path, text: str) -> str:
     """The content of a private file: `text`, unless it is there already. Raises `OSError`.
 
     It appears whole or not at all, so a process that is killed, or that reads at the same time,

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from perdure.adapters.files.paths import protected, shown
-from perdure.adapters.files.system_errors import DENIED, told
+from perdure.adapters.files.paths import shown, why_protected
+from perdure.adapters.files.system_errors import DENIED, translate_file_errors
 from perdure.domain.foundation.errors import StoreAway, ToolFailure
 
 READ_CAP = 10 * 1024 * 1024
@@ -81,9 +81,9 @@ class RootedDirectory:
         try:
             for name in parts:
                 if create:
-                    with suppress(FileExistsError), told(parts):
+                    with suppress(FileExistsError), translate_file_errors(parts):
                         os.mkdir(name, dir_fd=current)
-                with told(parts):
+                with translate_file_errors(parts):
                     following = os.open(name, _FOLDER_FLAGS, dir_fd=current)
                 os.close(current)
                 current = following
@@ -97,10 +97,10 @@ class RootedDirectory:
         if not parts:
             raise ToolFailure(". is a folder; name a file in it.", reason="not_a_file")
         _require_names(parts)
-        if self._guarded and (why := protected(parts, use="read")):
+        if self._guarded and (why := why_protected(parts, use="read")):
             raise ToolFailure(f"{shown('/'.join(parts))} is {why}.", reason="protected")
         with self.folder(parts[:-1]) as parent:
-            with told(parts):
+            with translate_file_errors(parts):
                 descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=parent)
             try:
                 _require_regular(parts, os.fstat(descriptor))  # of what was opened, not of its name
@@ -114,7 +114,7 @@ class RootedDirectory:
             if not parts:
                 return os.fstat(self._root)
             _require_names(parts)
-            with self.folder(parts[:-1]) as parent, told(parts):
+            with self.folder(parts[:-1]) as parent, translate_file_errors(parts):
                 return os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
         except ToolFailure as failure:
             if failure.reason in {"not_found", "not_a_folder", "no_name"}:
@@ -162,12 +162,12 @@ class RootedDirectory:
     def link_target(self, parts: Parts) -> str:
         """The text of a symbolic link, which is not followed."""
         _require_names(parts)
-        with self.folder(parts[:-1]) as parent, told(parts):
+        with self.folder(parts[:-1]) as parent, translate_file_errors(parts):
             return os.readlink(parts[-1], dir_fd=parent)
 
     def entries(self, parts: Parts) -> list[FolderEntry]:
         """The entries of a folder, sorted by name."""
-        with self.folder(parts) as descriptor, told(parts):
+        with self.folder(parts) as descriptor, translate_file_errors(parts):
             found: list[FolderEntry] = []
             for name in sorted(os.listdir(descriptor)):
                 with suppress(FileNotFoundError):
@@ -253,9 +253,13 @@ class RootedDirectory:
         """Remove a folder below the root and everything in it, without following links."""
         if parts:
             # Others' folder can be one that may be emptied all the same.
-            with self.folder(parts[:-1]) as parent, told(parts), suppress(PermissionError):
+            with (
+                self.folder(parts[:-1]) as parent,
+                translate_file_errors(parts),
+                suppress(PermissionError),
+            ):
                 _reopen(parts[-1], parent)
-        with self.folder(parts) as top, told(parts):
+        with self.folder(parts) as top, translate_file_errors(parts):
             waiting = _emptied(top, into=top)
             while waiting:
                 name = waiting.pop()

@@ -12,7 +12,7 @@ DENIED = "denied"
 
 
 @contextmanager
-def told(parts: tuple[str, ...]) -> Generator[None]:
+def translate_file_errors(parts: tuple[str, ...]) -> Generator[None]:
     """Turn system errors into failures that name the path and what to do."""
     path = shown("/".join(parts)) if parts else "."
     try:

@@ -77,7 +77,7 @@ def find_repository(work: str) -> Repository | None:
     return found if found and _is_own(found) else None
 
 
-def why_not(work: str) -> str:
+def why_no_repository(work: str) -> str:
     """Why no repository is used here although there is a `.git`; empty if there is none."""
     marker = Path(work, MARKER)
     if not _exists(marker):

@@ -14,7 +14,7 @@ from perdure.adapters.llm.embedded_facts import LOCAL_NAME, embedded_available
 from perdure.adapters.llm.model_names import lacking_package
 from perdure.adapters.plugin_modules import installed_plugins
 from perdure.adapters.settings.providers import CompatibleServer
-from perdure.adapters.settings.secret_references import referred, sendable
+from perdure.adapters.settings.secret_references import resolve_reference, sendable
 from perdure.adapters.settings.variables import Settings, variable
 from perdure.adapters.stores.clock import utc_now
 from perdure.domain.foundation.errors import InvalidInput
@@ -38,7 +38,7 @@ RESTART = f"Do so where the process of the workers starts, and start it again ({
 INSTALL = "(or `make setup`) and start the services again, or set ANTHROPIC_API_KEY to use Claude"
 TOLD_BEFORE = timedelta(days=90)
 # The day from which on the provider refuses a model.
-ENDS = {
+RETIREMENT_DATES = {
     "claude-1.3": date(2024, 11, 6),
     "claude-1.3-100k": date(2024, 11, 6),
     "claude-instant-1.1": date(2024, 11, 6),
@@ -69,7 +69,7 @@ def successor_of(model: str) -> str:
 
 def current(model: str, *, today: date) -> str:
     """The model, or its successor from the day on which the provider retires it."""
-    ends = ENDS.get(model)
+    ends = RETIREMENT_DATES.get(model)
     return model if ends is None or today < ends else successor_of(model)
 
 
@@ -77,7 +77,7 @@ def retirement_notes(models: Iterable[str], *, today: date) -> tuple[str, ...]:
     """One sentence for each model that ends soon or has ended."""
     told: list[str] = []
     for model in dict.fromkeys(models):
-        ends = ENDS.get(model)
+        ends = RETIREMENT_DATES.get(model)
         if ends is None or ends - today > TOLD_BEFORE:
             continue
         left = (ends - today).days
@@ -148,7 +148,7 @@ def _server_keys(servers: Mapping[str, CompatibleServer]) -> tuple[dict[str, str
             continue
         setting = f"The key of the provider {name!r}"
         try:
-            secret = referred(setting, server.key_reference)
+            secret = resolve_reference(setting, server.key_reference)
         except InvalidInput as error:
             # Where it is empty, `lacking_key` names the variable to set.
             lacking[name] = "" if server.key_variable else error.message

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import httpx2
 
 from perdure.adapters.llm.answer_bounds import AnswerTooLong
-from perdure.adapters.llm.error_kinds import kind_of, refused
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.llm.error_kinds import kind_of, unsent_error
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.retry_after import retry_after_of
 from perdure.domain.foundation.plain_text import cause_in_words
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
@@ -99,7 +99,7 @@ def unmade_is_unavailable() -> Generator[None]:
         raise
     except Exception as error:
         why = cause_in_words(error, otherwise=_named(error)).rstrip(".")
-        raise refused(
+        raise unsent_error(
             f"The client of the model provider cannot be made, so nothing was sent ({why}). "
             f"Check its base URL, {_PROXIES}, SSL_CERT_FILE and SSL_CERT_DIR in the environment of "
             "the process that runs the workers, and start it again.",
@@ -204,7 +204,7 @@ def provider_facts(
     """The facts of a provider's error; `key` says where its API key is set."""
     kind = kind_of(status=error.status, provider_type=error.type, code=error.code)
     # Redact before cutting: the redactor would not recognize half a key.
-    said = told(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
+    said = without_secrets(error.message)[:MESSAGE_CHARACTERS].rstrip(".")
     what = f"{error.status} {error.type}" if error.type else str(error.status)
     cure = _CURES.get(kind, "").replace("{key}", _place(key))
     message = f"The model provider answered {what}: {said}. {cure}".strip()
@@ -226,5 +226,5 @@ def _place(key: str) -> str:
 
 def _named(error: Exception) -> str:
     cause = error.__cause__ or error
-    words = told(cause)[:MESSAGE_CHARACTERS]
+    words = without_secrets(cause)[:MESSAGE_CHARACTERS]
     return f"{type(cause).__name__}: {words}" if words else type(cause).__name__

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.domain.llm.requests import ModelRequest
 from perdure.domain.llm.transcript import (
     AttachmentBlock,
@@ -63,7 +63,7 @@ def names_back(names: Iterable[str]) -> Mapping[str, str]:
     for name in names:
         other = back.setdefault(wire_name(name), name)
         if other != name:
-            raise refused(
+            raise unsent_error(
                 f"The tools {other} and {name} are both called {wire_name(name)} on the wire. "
                 "Rename one of them."
             )
@@ -75,11 +75,11 @@ def check_request(request: ModelRequest) -> None:
     names = {tool.name for tool in request.tools}
     choice = request.tool_choice
     if request.max_tokens < 1:
-        raise refused(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
+        raise unsent_error(f"max_tokens is {request.max_tokens}; a reply needs at least 1.")
     if choice not in {"auto", "none", "any"} and choice not in names:
-        raise refused(f"The forced tool {choice} is not among the offered tools.")
+        raise unsent_error(f"The forced tool {choice} is not among the offered tools.")
     if choice == "any" and not names:
-        raise refused("A tool call is demanded, but no tool is offered.")
+        raise unsent_error("A tool call is demanded, but no tool is offered.")
 
 
 def turns_of(messages: Sequence[Message], *, model: str) -> list[WireTurn]:
@@ -95,7 +95,7 @@ def turns_of(messages: Sequence[Message], *, model: str) -> list[WireTurn]:
     """
     turns = _merged(messages, model)
     if not turns:
-        raise refused("The conversation is empty: there is no message with content to send.")
+        raise unsent_error("The conversation is empty: there is no message with content to send.")
     if turns[0].role == "assistant":
         turns.insert(0, WireTurn("user", [TextBlock(type="text", text=OPENING)]))
     _check_pairs(turns)
@@ -130,13 +130,13 @@ def _check_pairs(turns: Sequence[WireTurn]) -> None:
         answered = {block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)}
         if missing := sorted(open_calls - answered):
             named = ", ".join(missing)
-            raise refused(f"Tool calls without a result in the next message: {named}.")
+            raise unsent_error(f"Tool calls without a result in the next message: {named}.")
         if strange := sorted(answered - open_calls):
             named = ", ".join(strange)
-            raise refused(f"Tool results without a call in the message before: {named}.")
+            raise unsent_error(f"Tool results without a call in the message before: {named}.")
         open_calls = {block.id for block in turn.blocks if isinstance(block, ToolUseBlock)}
     if open_calls:
-        raise refused(f"Tool calls without a result: {', '.join(sorted(open_calls))}.")
+        raise unsent_error(f"Tool calls without a result: {', '.join(sorted(open_calls))}.")
 
 
 def _results_first(blocks: Sequence[Block]) -> list[Block]:

@@ -18,11 +18,11 @@ import httpx2
 from pydantic import JsonValue, TypeAdapter
 
 from perdure.adapters.llm.embedded_facts import CARD, LOCAL_NAME, MODEL_NAME
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.messages import MessagesModel
 from perdure.adapters.llm.request import EMBEDDED
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.ports import UsageSoFar, unheard
+from perdure.domain.ports import UsageSoFar, ignore_usage
 
 PREFILL = "<tool_call>\n"
 OUTPUT_TOOL = "json_output"
@@ -227,7 +227,7 @@ class EmbeddedModel:
     async def card(self, model: str) -> ModelProfile:
         """Its profile: price 0, a small window, no free choice of tools, not usable as a judge."""
         if model not in NAMES:
-            raise refused(f"{model} is not the embedded model.", kind="unknown_model")
+            raise unsent_error(f"{model} is not the embedded model.", kind="unknown_model")
         return CARD
 
     async def count(self, request: ModelRequest) -> int | None:
@@ -239,11 +239,11 @@ class EmbeddedModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Make one streamed attempt; the reply is at most `max_output` tokens long."""
         if not self._client:
-            raise refused(
+            raise unsent_error(
                 "The embedded model is not running. Start it with `perdure up`, "
                 "or install it first with `perdure setup`.",
                 kind="unavailable",

@@ -72,6 +72,6 @@ def _overruled(by_type: ModelErrorKind, by_status: ModelErrorKind | None) -> boo
     return by_type == "bad_request" or (by_type in RETRIED_KINDS and by_status not in RETRIED_KINDS)
 
 
-def refused(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
+def unsent_error(message: str, *, kind: ModelErrorKind = "bad_request") -> ModelError:
     """The error of a request that we refuse before anything is sent."""
     return ModelError(ModelFacts(kind=kind, message=message, sent=False))

@@ -9,7 +9,7 @@ from perdure.adapters.llm.call_failures import MESSAGE_CHARACTERS
 from perdure.domain.foundation.errors import PerdureError
 from perdure.domain.llm.errors import ModelError, ModelErrorKind, ModelFacts
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.ports import ModelClient, UsageSoFar, unheard
+from perdure.domain.ports import ModelClient, UsageSoFar, ignore_usage
 from perdure.extending.foreign_code import contained, named
 
 R = TypeVar("R")
@@ -43,7 +43,7 @@ class ForeignModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Call the model, streaming; raises `ModelError`."""
         with self._failures():

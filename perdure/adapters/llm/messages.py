@@ -25,15 +25,15 @@ from perdure.adapters.llm.call_failures import (
     unmade_is_unavailable,
 )
 from perdure.adapters.llm.clouds import CLOUDS, maker
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.pricing import unknown_card
 from perdure.adapters.llm.request import CLAUDE, Dialect, WireRequest, wire_request
-from perdure.adapters.llm.stream_answer import failed, read_answer, reply_of
+from perdure.adapters.llm.stream_answer import call_error, read_answer, reply_of
 from perdure.adapters.llm.stream_reader import StreamState
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.ports import UsageSoFar, unheard
+from perdure.domain.ports import UsageSoFar, ignore_usage
 
 if TYPE_CHECKING:
     from perdure.adapters.llm.clouds import AnyClient
@@ -139,7 +139,7 @@ class MessagesModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Make one streamed attempt."""
         wire = wire_request(request, self._dialect)
@@ -164,7 +164,7 @@ class MessagesModel:
     def _connected(self) -> "AnyClient":
         """The SDK's client, made at first use so that it belongs to the running event loop."""
         if not (self._api_key or self._auth_token or self._cloud):
-            raise refused(NO_KEY, kind="authentication")
+            raise unsent_error(NO_KEY, kind="authentication")
         if self._client is None:
             with unmade_is_unavailable():
                 self._client = self._made()
@@ -197,8 +197,8 @@ class MessagesModel:
 
     def _not_let_in(self, error: Exception) -> ModelError:
         cloud = CLOUDS[self._cloud]
-        why = told(error)[:MESSAGE_CHARACTERS].rstrip(".") or type(error).__name__
-        return refused(
+        why = without_secrets(error)[:MESSAGE_CHARACTERS].rstrip(".") or type(error).__name__
+        return unsent_error(
             f"{cloud.title} cannot be called, so nothing was sent: {why}. {cloud.credentials}.",
             kind="authentication",
         )
@@ -224,7 +224,7 @@ class MessagesModel:
                 stream=True,
             )
         except (anthropic.AnthropicError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, None, SDK, request_id=None, streaming=False) from error
+            raise call_error(error, None, SDK, request_id=None, streaming=False) from error
         except Exception as error:
             # The clients of clouds look for credentials only when they sign a request.
             raise self._not_let_in(error) if self._cloud else error from error

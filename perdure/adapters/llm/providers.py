@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from perdure.adapters.llm.access import ModelAccess, families, lacking_key
 from perdure.adapters.llm.clouds import CLOUDS
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.model_names import ModelName, lacking_package
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.names import COMPATIBLE
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
-from perdure.domain.ports import ModelClient, UsageSoFar, unheard
+from perdure.domain.ports import ModelClient, UsageSoFar, ignore_usage
 
 if TYPE_CHECKING:
     from perdure.adapters.llm.messages import MessagesModel
@@ -55,7 +55,7 @@ class LazyModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         return await self.client().call(request, on_text=on_text, on_answer=on_answer)
 
@@ -140,7 +140,7 @@ class ProviderModels:
 
     def _made(self, named: ModelName) -> "OpenAIModel | MessagesModel":
         if missing := lacking_package(named.provider):
-            raise refused(
+            raise unsent_error(
                 f"The client of {named.provider}: is missing. {missing}", kind="unavailable"
             )
         if named.provider in CLOUDS:
@@ -154,7 +154,7 @@ class ProviderModels:
 
         if missing := lacking_key(self._access, provider):
             title = CLOUDS[provider].title
-            raise refused(
+            raise unsent_error(
                 f"{title} cannot be called, so nothing was sent. {missing} {AT_WORKER}",
                 kind="authentication",
             )

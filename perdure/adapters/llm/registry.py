@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, cast
 
 from perdure.adapters.llm.access import PLUGIN_GROUP, ModelAccess, default_model
 from perdure.adapters.llm.embedded_facts import LOCAL_NAME, MODEL_NAME
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.foreign_model import ForeignModel
 from perdure.adapters.llm.model_names import model_name
 from perdure.adapters.llm.pricing import ModelPrices
 from perdure.adapters.llm.providers import NO_KEY_NEEDED, ProviderModels
 from perdure.adapters.llm.scripted import PREFIX as SCRIPTED
 from perdure.adapters.llm.scripted import ScriptedModel
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.plugin_modules import broken_plugin, installed_plugins
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.whole_characters import whole_reply, whole_text
-from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, unheard
+from perdure.domain.ports import BlobStore, ModelClient, RecordStore, UsageSoFar, ignore_usage
 from perdure.domain.run.bookkeeping_messages import ServedModels
 from perdure.extending.foreign_code import contained
 
@@ -67,7 +67,7 @@ class CleanModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         with _without_secrets():
             return whole_reply(
@@ -82,7 +82,7 @@ def _without_secrets() -> Generator[None]:
     except ModelError as error:
         facts = error.facts
         words = {
-            name: whole_text(told(value))
+            name: whole_text(without_secrets(value))
             # All three are the server's own words, and may repeat the key.
             for name in ("message", "provider_code", "request_id")
             if (value := getattr(facts, name)) is not None
@@ -233,7 +233,7 @@ class ModelCatalog:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         client = self._resolved(request.model)
         return await client.call(request, on_text=on_text, on_answer=on_answer)
@@ -256,7 +256,7 @@ class ModelCatalog:
             return self.resolve(model)
         # As a client, it may raise nothing but `ModelError`.
         except InvalidInput as error:
-            raise refused(str(error), kind="unknown_model") from error
+            raise unsent_error(str(error), kind="unknown_model") from error
 
     def _checked_script(self, model: str) -> ModelClient:
         # Anything but an address is a file, which only the submitting command can read.

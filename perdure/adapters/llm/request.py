@@ -17,7 +17,7 @@ from anthropic.types import (
 from pydantic import JsonValue
 
 from perdure.adapters.llm.conversation import check_request, names_back, wire_name
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.message_format import MARKS, wire_messages
 from perdure.adapters.llm.wire_files import refuse_files
 from perdure.domain.llm.call_settings import LEAST_THINKING_TOKENS
@@ -77,7 +77,7 @@ def wire_request(request: ModelRequest, dialect: Dialect) -> WireRequest:
     if not dialect.sees:
         refuse_files(request.messages, model=request.model)
     if request.tools and request.tool_choice == "auto" and not dialect.chooses_tools:
-        raise refused(
+        raise unsent_error(
             "The embedded model cannot choose tools by itself. "
             "Use a Claude model for this run, or take its tools away."
         )
@@ -186,7 +186,7 @@ def _sent_schema(schema: dict[str, JsonValue], dialect: Dialect) -> dict[str, ob
         try:
             sent = anthropic.transform_schema(sent)
         except (ValueError, AssertionError) as error:
-            raise refused(f"The schema of the answer cannot be sent: {error}") from error
+            raise unsent_error(f"The schema of the answer cannot be sent: {error}") from error
     return sent
 
 

@@ -8,7 +8,7 @@ models of one run with several scripts do not count each other's entries.
 import asyncio
 from collections.abc import Mapping
 
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.script import Entry, Script, When
 from perdure.adapters.stores.waiting_stores import in_store
 from perdure.domain.foundation.retry_policies import impatient
@@ -134,7 +134,7 @@ def _shown(message: Message) -> str:
 def _next(script: Script, uses: Uses, request: ModelRequest) -> int:
     index = _fitting(script, uses, request)
     if index is None:
-        raise refused(_exhausted(script, uses, request))
+        raise unsent_error(_exhausted(script, uses, request))
     return index
 
 

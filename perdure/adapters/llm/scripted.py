@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perdure.adapters.llm.error_kinds import kind_of, refused
+from perdure.adapters.llm.error_kinds import kind_of, unsent_error
 from perdure.adapters.llm.script import Entry, Script, ScriptError, parse_script
 from perdure.adapters.llm.script_cursor import LABEL, ScriptCursor, visible_text
 from perdure.adapters.retry_after import retry_after_of
@@ -22,7 +22,7 @@ from perdure.domain.llm.errors import ModelError, ModelFacts
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, StopReason
 from perdure.domain.llm.transcript import Block, Message, TextBlock, ToolUseBlock
 from perdure.domain.llm.usage import Usage
-from perdure.domain.ports import BlobStore, RecordStore, UsageSoFar, unheard
+from perdure.domain.ports import BlobStore, RecordStore, UsageSoFar, ignore_usage
 
 PREFIX = "scripted:"
 PIECE_CHARACTERS = 24
@@ -74,7 +74,7 @@ class ScriptedModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Play the next matching entry, spread over its `delay_s`; can be cancelled."""
         script = await self._script(request.model)
@@ -108,13 +108,13 @@ class ScriptedModel:
         try:
             return parse_script(await self._blobs.get_text(address), source=model)
         except BlobNotFound as error:
-            raise refused(_missing(model, address), kind="unknown_model") from error
+            raise unsent_error(_missing(model, address), kind="unknown_model") from error
         except InvalidInput as error:
-            raise refused(str(error)) from error
+            raise unsent_error(str(error)) from error
         except StoreAway:
             raise  # the step waits for the store; it is no failure of the model
         except StoreError as error:
-            raise refused(f"The script cannot be read: {error}", kind="unavailable") from error
+            raise unsent_error(f"The script cannot be read: {error}", kind="unavailable") from error
 
 
 def _missing(model: str, address: str) -> str:
@@ -204,7 +204,7 @@ def _seen(request: ModelRequest) -> int:
     shown = [one for message in request.messages for one in message.attachments]
     missing = [one for one in shown if one.ref not in request.files]
     if missing:
-        raise refused(f"The content of {missing[0].described} was not loaded.")
+        raise unsent_error(f"The content of {missing[0].described} was not loaded.")
     return sum(one.tokens.media for one in shown)
 
 

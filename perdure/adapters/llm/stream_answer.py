@@ -132,7 +132,9 @@ async def _texts(
             lost = isinstance(error, client.connections | httpx2.TransportError)
             if lost and reading.provider_stop is not None:
                 return  # the whole answer had arrived; only the end of the stream was lost
-            raise failed(error, reading, client, request_id=request_id, streaming=True) from error
+            raise call_error(
+                error, reading, client, request_id=request_id, streaming=True
+            ) from error
         if text:
             yield text
 
@@ -181,7 +183,7 @@ def _renamed(block: Block, names: Mapping[str, str]) -> Block:
     return block.model_copy(update={"name": names.get(block.name, block.name)})
 
 
-def failed(
+def call_error(
     error: Exception,
     reading: Account | None,
     client: ClientErrors,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from anthropic.types import DocumentBlockParam, ImageBlockParam
 from pydantic import JsonValue
 
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.domain.llm.attachments import Attachment
 from perdure.domain.llm.transcript import Message
 
@@ -27,7 +27,7 @@ def refuse_files(messages: Sequence[Message], *, model: str) -> None:
     """
     shown = [one for message in messages for one in message.attachments]
     if shown:
-        raise refused(
+        raise unsent_error(
             f"{model} cannot be shown {shown[0].described}. "
             "Use a model that takes images and PDFs, or give the content as text."
         )
@@ -73,5 +73,5 @@ def _data_uri(one: Attachment, files: Files) -> str:
 def _base64(one: Attachment, files: Files) -> str:
     data = files.get(one.ref)
     if data is None:
-        raise refused(f"The content of {one.described} was not loaded, so nothing was sent.")
+        raise unsent_error(f"The content of {one.described} was not loaded, so nothing was sent.")
     return base64.b64encode(data).decode("ascii")

@@ -31,12 +31,12 @@ def keep_secret(values: Iterable[str | None]) -> None:
     _longest_first = tuple(sorted(_known, key=len, reverse=True))
 
 
-def told(words: object) -> str:
+def without_secrets(words: object) -> str:
     """Foreign text (or the text of an error) without secrets."""
     return redacted(str(words), _longest_first)
 
 
-def told_data(data: object) -> object:
+def data_without_secrets(data: object) -> object:
     """The same for JSON data."""
     return redacted_data(data, _longest_first)
 

@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.domain.foundation.plain_text import printable
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -68,7 +68,7 @@ class _CleanLines(structlog.stdlib.ProcessorFormatter):
     """Removes secrets from finished lines, whichever field they came from; JSON stays valid."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return told(super().format(record))
+        return without_secrets(super().format(record))
 
 
 def configure_logging(

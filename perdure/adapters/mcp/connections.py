@@ -21,11 +21,16 @@ from mcp.client._transport import Transport
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import JsonValue, ValidationError
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.mcp.bounds import BoundedTransport
 from perdure.adapters.mcp.local_transport import local_transport
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.foundation.problems import PROBLEMS_TOLD, allowed, path_of, shown
+from perdure.domain.foundation.problems import (
+    PROBLEMS_TOLD,
+    allowed_in_words,
+    format_value,
+    path_of,
+)
 from perdure.extending.foreign_code import CodeEnded, contained
 
 TAIL_CHARACTERS = 400
@@ -81,7 +86,7 @@ class Tail:
     def take(self, text: str) -> None:
         self._text = (self._text + text)[-TAIL_CHARACTERS:]
 
-    def exceeded(self, what: str) -> None:
+    def note_excess(self, what: str) -> None:
         self.excess = f"it {what}"
 
     def said(self) -> str:
@@ -128,7 +133,7 @@ async def transport_to(target: Target, stack: AsyncExitStack, tail: Tail) -> Tra
     parameters = StdioServerParameters(
         command=program, args=arguments, env=dict(target.environment), cwd=folder
     )
-    return local_transport(parameters, errlog=tail.sink, on_excess=tail.exceeded)
+    return local_transport(parameters, errlog=tail.sink, on_excess=tail.note_excess)
 
 
 async def _patient(request: httpx2.Request) -> None:
@@ -173,7 +178,7 @@ class Link:
         self._on_end(self)
         self._retired = True
 
-    def left(self) -> None:
+    def release(self) -> None:
         """One user less."""
         self.uses -= 1
         self.used_at = asyncio.get_running_loop().time()
@@ -185,7 +190,7 @@ class Link:
         """Whether nothing is left of the connection."""
         return self._task.done()
 
-    async def ended(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Wait until a dropped connection is closed."""
         await asyncio.wait({self._task})
 
@@ -242,7 +247,7 @@ class Link:
                 # One caller that is cancelled must not cancel the opening for the others.
                 return await asyncio.shield(self._opened)
         except CodeEnded as ended:  # by whoever closed the connection, or by the SDK
-            raise away(self.target, str(ended)) from ended
+            raise server_error(self.target, str(ended)) from ended
 
     async def _live(self) -> None:
         try:
@@ -274,9 +279,11 @@ class Link:
                 return client
         except TimeoutError as error:
             why = f"{tail.excess or f'no answer within {OPENING_S:g} s'}{tail.said()}"
-            raise away(self.target, why) from error
+            raise server_error(self.target, why) from error
         except Exception as error:
-            raise away(self.target, f"{tail.excess or words_of(error)}{tail.said()}") from error
+            raise server_error(
+                self.target, f"{tail.excess or words_of(error)}{tail.said()}"
+            ) from error
 
     async def _until_idle(self) -> None:
         loop = asyncio.get_running_loop()
@@ -311,14 +318,14 @@ class Links:
         try:
             yield link
         finally:
-            link.left()
+            link.release()
 
     async def aclose(self) -> None:
         """End all connections, and the programs behind them."""
         links = tuple(self._live)
         for link in links:
             link.drop()
-        await asyncio.gather(*(link.ended() for link in links))
+        await asyncio.gather(*(link.wait_until_closed() for link in links))
 
     def _make_room(self) -> None:
         resting = sorted(
@@ -344,7 +351,7 @@ def understood(target: Target, what: str, *, reason: str) -> Generator[None]:
     except ValidationError as error:
         raise ToolFailure(
             f"The MCP server {target.name!r} does not keep to the protocol. In {what}: "
-            f"{told(_misfits(error))}. Continue without it.",
+            f"{without_secrets(_misfits(error))}. Continue without it.",
             reason=reason,
         ) from error
 
@@ -353,7 +360,8 @@ def _misfits(error: ValidationError) -> str:
     """The first of its problems, each with its place, and how many more there are."""
     details = error.errors(include_url=False)
     listed = [
-        f"{path_of('', one['loc'])}: found {shown(one['input'])}; allowed: {allowed(one)}"
+        f"{path_of('', one['loc'])}: found {format_value(one['input'])}; "
+        f"allowed: {allowed_in_words(one)}"
         for one in details[:PROBLEMS_TOLD]
     ]
     more = f"; and {len(details) - PROBLEMS_TOLD} more" if len(details) > PROBLEMS_TOLD else ""
@@ -364,10 +372,10 @@ def words_of(error: BaseException) -> str:
     """The message of the innermost error of a group."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    return told(error) or type(error).__name__
+    return without_secrets(error) or type(error).__name__
 
 
-def away(target: Target, why: str) -> ToolFailure:
+def server_error(target: Target, why: str) -> ToolFailure:
     """The failure of a server that cannot be used, with its cause."""
     return ToolFailure(
         f"The MCP server {target.name!r} does not work on this worker: {why}. Continue without it.",

@@ -60,7 +60,7 @@ async def local_transport(
         for stream in (received, sending):
             stack.callback(stream.close)
         # Before the tasks, so that they have let go of the pipes when the server is ended.
-        stack.push_async_callback(_ended, process)
+        stack.push_async_callback(_end_server, process)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         tasks.start_soon(_read, process, arriving, on_excess)
         tasks.start_soon(_write, process, leaving)
@@ -95,7 +95,7 @@ async def _write(process: Process, leaving: _Outgoing) -> None:
             await commands.send(text.encode() + b"\n")
 
 
-async def _ended(process: Process) -> None:
+async def _end_server(process: Process) -> None:
     """End a server: close its input, then ask it to end, then kill it with all it started."""
     with anyio.CancelScope(shield=True):
         if process.stdin is not None:

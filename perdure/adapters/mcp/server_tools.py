@@ -12,14 +12,14 @@ import mcp.types as wire
 from mcp import MCPError
 
 from perdure.adapters.bounded_process.process import misfits_of
-from perdure.adapters.logging.redacting import keep_secret, told
-from perdure.adapters.mcp.connections import UNREADABLE, Link, Links, Target, away, words_of
+from perdure.adapters.logging.redacting import keep_secret, without_secrets
+from perdure.adapters.mcp.connections import UNREADABLE, Link, Links, Target, server_error, words_of
 from perdure.adapters.mcp.lost_answers import is_lost
 from perdure.adapters.mcp.server_config import AllowedServers, ServerEntry
 from perdure.adapters.mcp.tool_results import as_text, declined
-from perdure.adapters.settings.secret_references import is_reference, referred
+from perdure.adapters.settings.secret_references import is_reference, resolve_reference
 from perdure.adapters.tools import execution
-from perdure.adapters.tools.arguments import refused
+from perdure.adapters.tools.arguments import arguments_error
 from perdure.adapters.tools.execution import CallReturned, tool_output
 from perdure.domain.foundation.errors import InvalidInput, ToolFailure
 from perdure.domain.foundation.redaction import names_a_secret
@@ -241,7 +241,7 @@ class McpServers:
                     return await _listed(link)
             except TimeoutError as error:
                 link.retire()
-                raise away(target, f"it listed no tools within {PINNING_S:g} s") from error
+                raise server_error(target, f"it listed no tools within {PINNING_S:g} s") from error
 
     async def _now(self, target: Target) -> dict[str, wire.Tool]:
         """The server's current tools; a connection that was lost meanwhile is opened once more."""
@@ -283,7 +283,7 @@ class McpServers:
     def _value(self, spec: ServerSpec, name: str) -> str:
         if is_reference(name):
             try:
-                return referred(f"An entry of the MCP server {spec.name!r}", name)
+                return resolve_reference(f"An entry of the MCP server {spec.name!r}", name)
             except InvalidInput as error:
                 raise ToolFailure(
                     f"{error.message} Its operator can correct it.", reason="server_unavailable"
@@ -305,7 +305,7 @@ async def _listed(link: Link) -> dict[str, wire.Tool]:
     except MCPError as error:
         _give_up(link, error)
         if link.excess:
-            raise away(link.target, link.excess) from error
+            raise server_error(link.target, link.excess) from error
         raise
 
 
@@ -324,7 +324,7 @@ def _failed(wanted: _Wanted, link: Link, error: MCPError) -> ToolOutput:
         why = f" ({link.excess})" if link.excess else ""
         said = f"The server of {name} ended in the middle of the call{why}"
     elif wanted.entry.url is not None and is_lost(error):
-        said = f"The answer of the server of {name} is lost ({told(error.message)})"
+        said = f"The answer of the server of {name} is lost ({without_secrets(error.message)})"
     else:
         return tool_output("error", f"{name}: {error.message}", code="tool_failed")
     if wanted.repeatable:
@@ -346,7 +346,7 @@ async def _check(fact: ToolDefinition, envelope: ToolInvocation) -> None:
     except CheckFailed:
         return  # we cannot check this schema; the server checks its arguments itself
     if problems:
-        raise refused(fact, [*problems])
+        raise arguments_error(fact, [*problems])
 
 
 async def _misshapen(tool: wire.Tool, result: wire.CallToolResult) -> str:
@@ -385,4 +385,4 @@ def _digest(tool: wire.Tool) -> str:
 def _said(spec: ServerSpec, error: ToolFailure | MCPError) -> str:
     if isinstance(error, ToolFailure):
         return error.message
-    return f"the MCP server {spec.name!r} did not tell its tools: {told(error.message)}."
+    return f"the MCP server {spec.name!r} did not tell its tools: {without_secrets(error.message)}."

@@ -20,7 +20,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.domain.generated_tools.dry_run import (
     Crashed,
     NoObject,
@@ -85,7 +85,9 @@ class MadeToolSandbox:
             return _trouble(error, seconds=seconds)
         except (TimeoutError, ValueError, TypeError, RecursionError) as error:
             # The arguments could not be handed over, or no process was free.
-            return Crashed(f"it could not be run ({type(error).__name__}: {told(error)[:120]})")
+            return Crashed(
+                f"it could not be run ({type(error).__name__}: {without_secrets(error)[:120]})"
+            )
 
     async def aclose(self) -> None:
         """End the processes; a later call starts them anew."""

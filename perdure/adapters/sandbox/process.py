@@ -52,7 +52,7 @@ class Caps:
 USUAL_CAPS = Caps()
 
 
-async def overrun(pid: int, *, folder: str, caps: Caps) -> str:
+async def wait_for_overrun(pid: int, *, folder: str, caps: Caps) -> str:
     """Wait until the tree below `pid` exceeds a cap, and return which; it may never return."""
     room, before = _room(folder), await asyncio.to_thread(_size, folder)
     while True:
@@ -246,7 +246,7 @@ def _wishes(launch: Launch) -> str:
 async def _overrun(pid: int, launch: Launch) -> str:
     if launch.caps is None:
         return await asyncio.get_running_loop().create_future()
-    return await overrun(pid, folder=launch.folder, caps=launch.caps)
+    return await wait_for_overrun(pid, folder=launch.folder, caps=launch.caps)
 
 
 async def _feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:

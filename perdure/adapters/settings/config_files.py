@@ -18,10 +18,10 @@ from perdure.adapters.settings.files import (
     NEVER,
     OLD_KEYS,
     SettingsFile,
-    misplaced,
     read_settings,
     replace_file,
     trust,
+    why_not_in_file,
 )
 from perdure.adapters.settings.layers import names_in, variables_of
 from perdure.adapters.settings.secret_references import is_reference
@@ -199,7 +199,7 @@ def _end(node: yaml.Node) -> int:
 
 def _checked(name: str, text: str, *, folder: Path) -> object:
     """The value that a text means, as it is written into a file."""
-    if wrong := misplaced(name, text):
+    if wrong := why_not_in_file(name, text):
         raise InvalidInput(f"The setting {wrong}.", cure="`perdure config` shows what is set.")
     loaded = _loaded(name, text) if text.strip() else None
     if loaded is None:

@@ -67,7 +67,7 @@ def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
         return None
     wrong = _unknown(data, known)
     values = {name: value for name, value in data.items() if name in known}
-    wrong += [told for name, value in values.items() if (told := misplaced(name, value))]
+    wrong += [told for name, value in values.items() if (told := why_not_in_file(name, value))]
     if wrong:
         raise InvalidInput(
             f"The file {path} has wrong settings: {'; '.join(wrong)}.",
@@ -76,7 +76,7 @@ def read_settings(path: Path, known: frozenset[str]) -> SettingsFile | None:
     return SettingsFile(path, values)
 
 
-def misplaced(name: str, value: object) -> str:
+def why_not_in_file(name: str, value: object) -> str:
     """Why a setting must not be in a file; empty if it may."""
     variable = f"PERDURE_{name.upper()}"
     if name == "home":

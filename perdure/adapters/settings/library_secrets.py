@@ -58,7 +58,7 @@ def followed(names: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def hidden(names: Sequence[str]) -> Generator[None]:
+def hide_references(names: Sequence[str]) -> Generator[None]:
     """Remove the references among these variables for the block: some libraries always read them.
 
     Use it only at the start of a process: other threads, and children started meanwhile, miss them

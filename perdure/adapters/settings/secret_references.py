@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from perdure.adapters.logging.redacting import keep_secret, secrets_of_url, told
+from perdure.adapters.logging.redacting import keep_secret, secrets_of_url, without_secrets
 from perdure.domain.foundation.errors import InvalidInput
 
 ENV, FILE, COMMAND = "env:", "file:", "command:"
@@ -42,10 +42,10 @@ def secret_value(setting: str, text: str) -> str:
     Raises:
         InvalidInput: the reference cannot be followed.
     """
-    return referred(setting, text) if is_reference(text) else text
+    return resolve_reference(setting, text) if is_reference(text) else text
 
 
-def referred(setting: str, reference: str, *, cure: str = "") -> str:
+def resolve_reference(setting: str, reference: str, *, cure: str = "") -> str:
     """The secret that a reference leads to, without the line end of a file or a program's output.
 
     Args:
@@ -58,16 +58,18 @@ def referred(setting: str, reference: str, *, cure: str = "") -> str:
     """
     if not is_reference(reference):
         # It may be the secret itself, set by mistake, so it is not shown.
-        raise _nowhere(setting, "holds no reference", cure or f"Set it to {WAYS}.")
+        raise _reference_error(setting, "holds no reference", cure or f"Set it to {WAYS}.")
     kind, _, place = reference.partition(":")
     try:
         # Line ends alone, since a secret may begin or end with a space.
         value = _READERS[kind](place).strip("\r\n")
         if not value.strip():
-            raise _Nothing("it is empty")
-    except _Nothing as nothing:
+            raise _CannotFollow("it is empty")
+    except _CannotFollow as nothing:
         what = f"refers to {shown(reference)}, but {nothing}"
-        raise _nowhere(setting, what, cure or _CURES[kind].format(setting=setting)) from None
+        raise _reference_error(
+            setting, what, cure or _CURES[kind].format(setting=setting)
+        ) from None
     keep_secret([value, *secrets_of_url(value)])
     return value
 
@@ -95,7 +97,7 @@ def shown(reference: str) -> str:
         return reference
     try:
         return f"{COMMAND}{_words(place)[0]} …"
-    except _Nothing:
+    except _CannotFollow:
         return f"{COMMAND}…"
 
 
@@ -104,17 +106,17 @@ def foreign_environment() -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if not name.startswith(OUR_VARIABLES)}
 
 
-class _Nothing(Exception):
+class _CannotFollow(Exception):
     """The reason why a reference cannot be followed."""
 
 
-def _nowhere(setting: str, what: str, cure: str) -> InvalidInput:
+def _reference_error(setting: str, what: str, cure: str) -> InvalidInput:
     return InvalidInput(f"{setting} {what}.", cure=cure)
 
 
 def _of_variable(name: str) -> str:
     if name not in os.environ:
-        raise _Nothing("that variable is not set")
+        raise _CannotFollow("that variable is not set")
     return os.environ[name]
 
 
@@ -123,9 +125,9 @@ def _of_file(place: str) -> str:
         with Path(place).expanduser().open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise _Nothing(f"it cannot be read ({error.strerror})") from None
+        raise _CannotFollow(f"it cannot be read ({error.strerror})") from None
     except RuntimeError:
-        raise _Nothing("nobody knows the user behind `~`") from None
+        raise _CannotFollow("nobody knows the user behind `~`") from None
     return _text(data)
 
 
@@ -137,11 +139,11 @@ def _of_command(place: str) -> str:
 
 def _text(data: bytes) -> str:
     if len(data) > MOST_BYTES:
-        raise _Nothing(TOO_LONG)
+        raise _CannotFollow(TOO_LONG)
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise _Nothing("it holds no UTF-8 text") from None
+        raise _CannotFollow("it holds no UTF-8 text") from None
 
 
 def _words(place: str) -> list[str]:
@@ -151,7 +153,7 @@ def _words(place: str) -> list[str]:
     except ValueError:
         words = None
     if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
-        raise _Nothing("its words cannot be read")
+        raise _CannotFollow("its words cannot be read")
     return [str(word) for word in words]
 
 
@@ -168,20 +170,20 @@ def _output(argv: list[str]) -> bytes:
             start_new_session=True,  # a group, to be ended with its children
         )
     except OSError as error:
-        raise _Nothing(f"it cannot be started ({error.strerror})") from None
+        raise _CannotFollow(f"it cannot be started ({error.strerror})") from None
     with process:
         try:
             out, err = _read(process)
             code = process.wait(timeout=COMMAND_TIMEOUT_S)  # it may close its output and go on
         except subprocess.TimeoutExpired:
-            raise _Nothing(f"it took longer than {COMMAND_TIMEOUT_S:g} s") from None
+            raise _CannotFollow(f"it took longer than {COMMAND_TIMEOUT_S:g} s") from None
         finally:
             # Also where it ended well: what it left in the background ends with it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     if code:
-        said = told(" ".join(err.decode(errors="replace").split()))
-        raise _Nothing(f"it ended with {code}" + (f": {said}" if said else ""))
+        said = without_secrets(" ".join(err.decode(errors="replace").split()))
+        raise _CannotFollow(f"it ended with {code}" + (f": {said}" if said else ""))
     return out
 
 
@@ -197,7 +199,7 @@ def _read(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
             streams.register(stream, selectors.EVENT_READ)
         while streams.get_map():
             if len(out) > MOST_BYTES:
-                raise _Nothing(TOO_LONG)
+                raise _CannotFollow(TOO_LONG)
             if not (ready := streams.select(late - time.monotonic())):
                 raise subprocess.TimeoutExpired(process.args, COMMAND_TIMEOUT_S)
             for key, _ in ready:

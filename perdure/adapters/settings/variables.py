@@ -28,7 +28,7 @@ from perdure.adapters.settings.layers import Layers, layers, names_in, variables
 from perdure.adapters.settings.secret_references import is_reference, secret_value, sendable
 from perdure.adapters.settings.working_folder import expanded
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import allowed, path_of, shown
+from perdure.domain.foundation.problems import allowed_in_words, format_value, path_of
 from perdure.domain.foundation.redaction import names_a_secret
 from perdure.domain.installation.open_limits import OpenLimits
 from perdure.domain.ports import Endpoints
@@ -338,7 +338,7 @@ def _listed(value: object) -> Sequence[str]:
             return names_in(json.loads(value))
         except ValueError:
             raise InvalidInput(
-                f"Wrong settings: {PREFIX}PLUGINS: found {shown(value)}; allowed: {LIST}.",
+                f"Wrong settings: {PREFIX}PLUGINS: found {format_value(value)}; allowed: {LIST}.",
                 cure="Correct or unset it.",
             ) from None
     return names_in(value)
@@ -369,9 +369,9 @@ def _told(detail: ErrorDetails, name: str, path: Path | None) -> str:
     if detail["type"] == "extra_forbidden":
         return f"{place}: there is no such {'field' if inner else 'setting'}"
     if detail["type"] == "missing":
-        return f"{place}: found nothing; allowed: {allowed(detail)}"
-    value = "what is not shown" if _may_be_secret(detail, name) else shown(detail["input"])
-    return f"{place}: found {value}; allowed: {allowed(detail)}"
+        return f"{place}: found nothing; allowed: {allowed_in_words(detail)}"
+    value = "what is not shown" if _may_be_secret(detail, name) else format_value(detail["input"])
+    return f"{place}: found {value}; allowed: {allowed_in_words(detail)}"
 
 
 def _may_be_secret(detail: ErrorDetails, name: str) -> bool:

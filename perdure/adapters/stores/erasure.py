@@ -137,7 +137,7 @@ class SqlErasure:
         query = select(tombstones).where(tombstones.c.root == root).order_by(tombstones.c.run)
         return [Tombstone.model_validate(dict(row)) for row in await self._database.rows(query)]
 
-    async def named(self, runs: Sequence[str]) -> set[str]:
+    async def addresses_of(self, runs: Sequence[str]) -> set[str]:
         found: set[str] = set()
         for text in await self.texts(runs):
             # A text may hold half a character, which has no bytes; no address does.
@@ -181,7 +181,7 @@ class SqlErasure:
             blobs_since=since,
         )
 
-    async def done(self, root: str) -> None:
+    async def close_erasure(self, root: str) -> None:
         await self._database.change(delete(erasures).where(erasures.c.root == root))
 
     async def mark(
@@ -198,7 +198,7 @@ class SqlErasure:
                 new = self._database.insert(erased_blobs).values(rows)
                 await connection.execute(new.on_conflict_do_nothing())
 
-    async def marked(self, root: str = "") -> set[str]:
+    async def marked_addresses(self, root: str = "") -> set[str]:
         query = select(erased_blobs.c.address)
         if root:
             query = query.where(erased_blobs.c.root == root)

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.encryption import Cells
 from perdure.adapters.stores.tables import made_tool_makers, made_tools
@@ -111,7 +111,7 @@ def _readable(row: str) -> GeneratedTool | None:
     try:
         return read(GeneratedTool, row)
     except ValidationError as error:
-        _log.warning("made_tool_unreadable", fault=told(error)[:200])
+        _log.warning("made_tool_unreadable", fault=without_secrets(error)[:200])
         return None
 
 

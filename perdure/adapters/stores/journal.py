@@ -47,7 +47,7 @@ from perdure.domain.budget.journal import (
     Proceed,
     Replayed,
     RunClosed,
-    fits,
+    is_within_reservation,
 )
 from perdure.domain.llm.usage import AttemptTotals, Usage
 from perdure.domain.run.child_runs import lineage
@@ -87,7 +87,7 @@ class SqlJournal:
         # Before the limits: a reply that was paid for is used even if no further call fits.
         if reply is not None:
             return Replayed(type="replayed", reply=reply.text, account=account)
-        if not fits(attempt, account) or _tried_enough(attempt, rows):
+        if not is_within_reservation(attempt, account) or _tried_enough(attempt, rows):
             # The run is told this sum, so a worker that reports late must not change it.
             settle(connection, attempts.c.key == attempt.key)
             return DoesNotFit(type="does_not_fit", account=account)

@@ -17,7 +17,7 @@ from perdure.adapters.stores.tables import encryption_keys, made_tools, memory, 
 from perdure.domain.foundation.errors import InvalidInput, StoreError
 from perdure.domain.foundation.tolerance import read_stored
 from perdure.domain.generated_tools.record import GeneratedTool
-from perdure.domain.installation.encryption_keys import NO_KEY, KnownKey
+from perdure.domain.installation.encryption_keys import UNKNOWN_KEY, KnownKey
 from perdure.event_log import get_logger
 
 _log = get_logger(__name__)
@@ -98,7 +98,7 @@ async def blobs_by_key(stores: Stores, *, stop: Stop = never) -> Uses:
     found: Uses = Counter()
     async for address, _, _ in stores.blobs.addresses():
         if kind(address) == SEALED_BLOB:
-            found[await stores.sealed.key_of(address) or NO_KEY] += 1
+            found[await stores.sealed.key_of(address) or UNKNOWN_KEY] += 1
         if stop():
             return found
     return found
@@ -140,7 +140,7 @@ def _sealed(table: Table) -> list[Column[str]]:
 
 def _name(database: Database, column: Column[str], stored: str) -> str:
     assert isinstance(column.type, Content)
-    return database.cells.key_of(column.type.column, stored) or NO_KEY
+    return database.cells.key_of(column.type.column, stored) or UNKNOWN_KEY
 
 
 async def _values(database: Database, column: Column[str]) -> AsyncIterator[str]:

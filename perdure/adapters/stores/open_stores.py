@@ -33,7 +33,7 @@ from perdure.domain.budget.journal import Journal
 from perdure.domain.budget.spend_report import Ledger
 from perdure.domain.evaluation.judge_cache import VerdictStore
 from perdure.domain.foundation.errors import InvalidInput
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.generated_tools.record import MadeToolStore
 from perdure.domain.installation.access import AccessStore
 from perdure.domain.installation.blob_place import BlobPlace
@@ -217,7 +217,8 @@ def _place(url: str) -> BlobPlace:
         return BlobPlace.parse(url)
     except ValueError as error:
         raise InvalidInput(
-            f"PERDURE_BLOBS: found {shown(url)}; allowed: {error}.", cure="Correct or unset it."
+            f"PERDURE_BLOBS: found {format_value(url)}; allowed: {error}.",
+            cure="Correct or unset it.",
         ) from None
 
 

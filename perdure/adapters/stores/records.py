@@ -190,7 +190,7 @@ class SqlRecords:
             found = await connection.execute(query)
             return {row.id: RunWords(goal=row.goal, label=row.label) for row in found}
 
-    async def began(self, ids: Sequence[str]) -> dict[str, datetime]:
+    async def start_times(self, ids: Sequence[str]) -> dict[str, datetime]:
         query = select(runs.c.id, runs.c.started_at).where(runs.c.id.in_(ids))
         return {row["id"]: row["started_at"] for row in await self._database.rows(query)}
 

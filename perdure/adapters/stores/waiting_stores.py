@@ -17,7 +17,7 @@ from temporalio import activity
 from perdure.adapters.files.disk import disk_errors
 from perdure.adapters.stores.open_stores import Stores
 from perdure.domain.foundation.errors import StoreAway
-from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience, count_as_store_time
 from perdure.event_log import get_logger
 
 FIRST_PAUSE_S = 0.5
@@ -54,7 +54,7 @@ async def in_store(operation: Callable[[], Awaitable[R]]) -> R:
     This includes a first try that succeeds: it may have waited long for a lock. Raises what
     `patiently` raises.
     """
-    with no_work(asyncio.get_running_loop().time):
+    with count_as_store_time(asyncio.get_running_loop().time):
         return await patiently(operation)
 
 
@@ -92,7 +92,7 @@ async def _once_back(operation: Callable[[], Awaitable[R]], patience: Patience) 
         except StoreAway as error:
             if _must_go():
                 raise
-            patience.in_vain(str(error))
+            patience.note_failure(str(error))
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from opentelemetry import trace
 from pydantic import JsonValue
 
-from perdure.adapters.logging.redacting import told, told_data
+from perdure.adapters.logging.redacting import data_without_secrets, without_secrets
 from perdure.adapters.telemetry import conventions as names
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import (
@@ -25,7 +25,7 @@ from perdure.domain.llm.transcript import (
     ToolUseBlock,
 )
 from perdure.domain.llm.whole_characters import whole_text
-from perdure.domain.ports import ModelClient, Models, ToolHost, UsageSoFar, unheard
+from perdure.domain.ports import ModelClient, Models, ToolHost, UsageSoFar, ignore_usage
 from perdure.domain.tools.definitions import (
     Rehearsal,
     ToolDefinition,
@@ -67,7 +67,7 @@ class _TracedClient:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         span = trace.get_current_span()
         if not span.is_recording():
@@ -159,7 +159,7 @@ def _part(block: Block) -> dict[str, object]:
 
 
 def _arguments(given: dict[str, JsonValue]) -> str:
-    text = whole_text(json.dumps(told_data(given), ensure_ascii=False))
+    text = whole_text(json.dumps(data_without_secrets(given), ensure_ascii=False))
     return text if len(text) <= TEXT_CHARACTERS else text[:TEXT_CHARACTERS] + CUT
 
 
@@ -168,5 +168,5 @@ def _text(text: str) -> dict[str, object]:
 
 
 def _shortened(text: str) -> str:
-    said = whole_text(told(text))
+    said = whole_text(without_secrets(text))
     return said if len(said) <= TEXT_CHARACTERS else said[:TEXT_CHARACTERS] + CUT

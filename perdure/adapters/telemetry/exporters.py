@@ -7,7 +7,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.util.re import parse_env_headers
 
-from perdure.adapters.settings.library_secrets import HEADERS, followed, hidden
+from perdure.adapters.settings.library_secrets import HEADERS, followed, hide_references
 from perdure.adapters.telemetry.process_telemetry import METRICS, TRACES
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.event_log import get_logger
@@ -37,5 +37,5 @@ def _made(signal: str, make: Callable[[dict[str, str]], Exporter]) -> Exporter |
     # Liberal, as the exporters read these variables themselves.
     headers = dict(parse_env_headers(secrets.get(own) or secrets.get(general, ""), liberal=True))
     # Hide the variables: the exporter reads them too, and would send the reference as a header.
-    with hidden((own, general)):
+    with hide_references((own, general)):
         return make(headers)

@@ -21,7 +21,7 @@ from opentelemetry.trace import Link, SpanKind, Status, TraceState
 from opentelemetry.util.types import Attributes, AttributeValue
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.settings.variables import inherited_environment
 from perdure.domain.foundation.names import READY_ACTIVITY
 from perdure.event_log import get_logger
@@ -53,18 +53,18 @@ def cleaned(span: ReadableSpan) -> ReadableSpan:
     """A copy of a finished span, with secrets removed from its texts."""
     description = span.status.description
     return ReadableSpan(
-        name=told(span.name),
+        name=without_secrets(span.name),
         context=span.context,
         parent=span.parent,
         resource=span.resource,
         attributes=_attributes(span.attributes),
         events=[
-            Event(told(event.name), _attributes(event.attributes), event.timestamp)
+            Event(without_secrets(event.name), _attributes(event.attributes), event.timestamp)
             for event in span.events
         ],
         links=span.links,
         kind=span.kind,
-        status=Status(span.status.status_code, description and told(description)),
+        status=Status(span.status.status_code, description and without_secrets(description)),
         start_time=span.start_time,
         end_time=span.end_time,
         instrumentation_scope=span.instrumentation_scope,
@@ -77,9 +77,9 @@ def _attributes(found: Mapping[str, AttributeValue] | None) -> dict[str, Attribu
 
 def _value(value: AttributeValue) -> AttributeValue:
     if isinstance(value, str):
-        return told(value)
+        return without_secrets(value)
     if isinstance(value, list | tuple) and value and isinstance(value[0], str):
-        return tuple(told(item) for item in value)
+        return tuple(without_secrets(item) for item in value)
     return value
 
 

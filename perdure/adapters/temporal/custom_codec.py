@@ -4,7 +4,7 @@ import importlib
 
 from temporalio.converter import PayloadCodec
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.extending.foreign_code import contained, named
@@ -34,7 +34,7 @@ def payload_codec(settings: Settings) -> PayloadCodec | None:
             made: object = getattr(importlib.import_module(module), name)()
     except Exception as error:  # the user's code may raise anything
         raise InvalidInput(
-            f"{VARIABLE} names {place}, which fails: {told(named(error))}.",
+            f"{VARIABLE} names {place}, which fails: {without_secrets(named(error))}.",
             cure=f"{CURE} Its package must be installed wherever Perdure runs.",
         ) from error
     if not isinstance(made, PayloadCodec):

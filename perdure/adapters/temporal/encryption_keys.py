@@ -6,9 +6,9 @@ import re
 import secrets
 from pathlib import Path
 
-from perdure.adapters.files.private import written_once
+from perdure.adapters.files.private import write_once
 from perdure.adapters.logging.redacting import keep_secret
-from perdure.adapters.settings.secret_references import WAYS, referred
+from perdure.adapters.settings.secret_references import WAYS, resolve_reference
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, StoreError
 
@@ -45,7 +45,9 @@ def codec_token(settings: Settings) -> str:
     if settings.codec_token is None:
         return _token_of(settings.home)
     cure = f"Set PERDURE_CODEC_TOKEN to {WAYS} of 16 letters, digits, - or _ at least."
-    found = referred("PERDURE_CODEC_TOKEN", settings.codec_token.get_secret_value(), cure=cure)
+    found = resolve_reference(
+        "PERDURE_CODEC_TOKEN", settings.codec_token.get_secret_value(), cure=cure
+    )
     if not _TOKEN.fullmatch(found.strip()):
         raise InvalidInput("PERDURE_CODEC_TOKEN refers to no token.", cure=cure)
     return found.strip()
@@ -56,7 +58,7 @@ def _token_of(home: Path) -> str:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Several processes may start at once, and all must hold the same one.
-        found = written_once(path, f"{secrets.token_urlsafe(32)}\n").strip()
+        found = write_once(path, f"{secrets.token_urlsafe(32)}\n").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             f"The token of the codec server cannot be kept in {path} ({error}).",
@@ -74,7 +76,7 @@ def _token_of(home: Path) -> str:
 
 def _key(reference: str, variable: str) -> bytes:
     cure = CURE.format(variable=variable)
-    text = referred(variable, reference, cure=cure)
+    text = resolve_reference(variable, reference, cure=cure)
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except (ValueError, binascii.Error):

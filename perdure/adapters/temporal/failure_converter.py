@@ -11,7 +11,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, FailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 
 # Safely below the server's limit of 4 KiB.
 KEPT_BYTES = 3_500
@@ -45,7 +45,10 @@ class ShortFailures(FailureConverter):
             self._default.to_failure(_printable(exception), payload_converter, failure)
         for link in _chain(failure):
             # Before it is shortened: the redactor would not recognize half a secret.
-            link.message, link.stack_trace = told(link.message), told(link.stack_trace)
+            link.message, link.stack_trace = (
+                without_secrets(link.message),
+                without_secrets(link.stack_trace),
+            )
         if failure.ByteSize() > KEPT_BYTES:
             _shorten(failure)
         if self._encoded:

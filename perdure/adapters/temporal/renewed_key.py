@@ -8,7 +8,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from perdure.adapters.settings.secret_references import FILE, referred
+from perdure.adapters.settings.secret_references import FILE, resolve_reference
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.event_log import get_logger
 
@@ -59,7 +59,7 @@ class _Looked:
 
     def _renew(self, client: Client, state: tuple[int, int, int]) -> None:
         try:
-            key = referred("TEMPORAL_API_KEY", self.reference)
+            key = resolve_reference("TEMPORAL_API_KEY", self.reference)
         except InvalidInput as error:
             _log.warning("temporal_key_not_renewed", why=error.message)
             return

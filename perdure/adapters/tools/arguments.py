@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from perdure.adapters.checks.schemas import Schema, prepare_schema
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.foundation.problems import allowed, path_of, shown
+from perdure.domain.foundation.problems import allowed_in_words, format_value, path_of
 from perdure.domain.tools.definitions import ToolDefinition
 from perdure.extending.check_decorator import CheckFailed
 from perdure.extending.foreign_code import contained
@@ -31,7 +31,7 @@ def check(fact: ToolDefinition, arguments: Mapping[str, JsonValue], *, made: boo
     validator = _made(fact) if made else _WithoutPatterns(dict(fact.parameters))
     problems = sorted(validator.iter_errors(dict(arguments)), key=lambda found: found.json_path)
     if problems:
-        raise refused(fact, [_sentence(problem) for problem in problems])
+        raise arguments_error(fact, [_sentence(problem) for problem in problems])
 
 
 def _unmatched(
@@ -77,14 +77,14 @@ def parse(
             return model.model_validate(dict(arguments))
     except ValidationError as error:
         problems = [
-            f"{path_of('', detail['loc']) or 'arguments'}: found {shown(detail['input'])}; "
-            f"allowed: {allowed(detail)}"
+            f"{path_of('', detail['loc']) or 'arguments'}: found {format_value(detail['input'])}; "
+            f"allowed: {allowed_in_words(detail)}"
             for detail in error.errors(include_url=False)
         ]
-        raise refused(fact, problems) from error
+        raise arguments_error(fact, problems) from error
 
 
-def refused(fact: ToolDefinition, problems: list[str]) -> ToolFailure:
+def arguments_error(fact: ToolDefinition, problems: list[str]) -> ToolFailure:
     """The failure that lists what is wrong with the arguments."""
     more = len(problems) - _SHOWN_PROBLEMS
     listed = "; ".join(problems[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.llm.transcript import ToolOutcome
 from perdure.domain.tools.definitions import ToolOutput
 from perdure.extending.foreign_code import CodeEnded, contained
-from perdure.extending.own_thread import started
-from perdure.extending.working_time import ended_in_time
+from perdure.extending.own_thread import start_in_own_thread
+from perdure.extending.working_time import wait_within_limit
 
 R = TypeVar("R")
 
@@ -65,7 +65,7 @@ async def run(
     task = asyncio.ensure_future(_call(function))
     try:
         # Not `asyncio.wait_for`: the time in which a tool waits for an absent store does not count.
-        done = await ended_in_time(task, seconds=timeout_s)
+        done = await wait_within_limit(task, seconds=timeout_s)
     except asyncio.CancelledError:
         await _end(task, stop, grace_s=grace_s)
         raise
@@ -84,7 +84,7 @@ async def in_thread(function: Callable[[], R]) -> R:
     A first cancellation still waits for the thread, which may have been asked to stop. A second one
     abandons it.
     """
-    future = started(function)
+    future = start_in_own_thread(function)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
@@ -141,7 +141,7 @@ def tool_output(outcome: ToolOutcome, text: str, *, code: str = "") -> ToolOutpu
     Secrets are removed from failures. A result is content and stays as it is.
     """
     if outcome != "ok":
-        text = told(text[:FAILURE_CHARACTERS])
+        text = without_secrets(text[:FAILURE_CHARACTERS])
     data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace")
     if len(data) <= HARD_CAP_BYTES:
         return ToolOutput(outcome=outcome, text=data.decode(), code=code)

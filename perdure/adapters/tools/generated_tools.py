@@ -11,7 +11,7 @@ from perdure.adapters.tools.arguments import check
 from perdure.domain.foundation.errors import InvalidInput, PerdureError, ToolFailure
 from perdure.domain.generated_tools.draft import ToolDraft
 from perdure.domain.generated_tools.dry_run import Crashed, Raised, Returned, ToolSandbox
-from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, may_use
+from perdure.domain.generated_tools.record import GeneratedTool, MadeToolStore, use_refusal
 from perdure.domain.ports import BlobStore
 from perdure.domain.tools.definitions import (
     Rehearsal,
@@ -70,7 +70,7 @@ class MadeTools:
             if tool is None or tool.name != name:
                 problems.append(f"tools.generated: there is no tool {name} of hash {hash[:12]}")
                 continue
-            refusal = may_use(tool, await self._store.makers(hash), root=root)
+            refusal = use_refusal(tool, await self._store.makers(hash), root=root)
             problems += [] if refusal is None else [f"tools.generated: {refusal}"]
             found.append(tool.fact)
         if problems:
@@ -110,7 +110,7 @@ class MadeTools:
                 return ToolOutput(
                     outcome="ok", text=text.replace("\0", "\N{REPLACEMENT CHARACTER}")
                 )
-            case Raised(refusal=True):
+            case Raised(is_refusal=True):
                 return ToolOutput(
                     outcome="error", text=f"{tool.name} refused: {trial.words}", code="refused"
                 )

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from perdure.adapters.files.links import inside
 from perdure.adapters.files.measures import measured
-from perdure.adapters.files.paths import VERSION_CONTROL, is_dotenv, parse, protected, shown
+from perdure.adapters.files.paths import VERSION_CONTROL, is_dotenv, parse, shown, why_protected
 from perdure.adapters.files.rooted_files import FolderEntry, Parts, RootedDirectory
 from perdure.adapters.tools.regex import Finder, finder, glob_matcher
 from perdure.domain.foundation.errors import ToolFailure
-from perdure.domain.llm.attachments import examined
+from perdure.domain.llm.attachments import read_attachment
 from perdure.domain.llm.file_signatures import media_type_of
 from perdure.domain.tools.definitions import OUTPUT_CAP_BYTES, OUTPUT_CAP_LINES, Showing, ShownFile
 from perdure.extending.tool_decorator import ToolContext, tool
@@ -66,7 +66,7 @@ def fs_read(
 def _shown(path: str, data: bytes) -> Showing:
     """An image or PDF as an attachment; the text describes it for models that cannot see."""
     name = shown(path)
-    found = examined(data, name=name, ref="", measure=measured)
+    found = read_attachment(data, name=name, ref="", measure=measured)
     if isinstance(found, str):
         raise ToolFailure(f"{name} cannot be shown: {found}.", reason="binary")
     text = f"{found.words}\n[{name}: shown as a whole; sha256 {content_hash(data)}]"
@@ -95,7 +95,7 @@ def fs_list(context: ToolContext, path: str = ".", recursive: bool = False) -> s
                 lines.append(f"[… more than {count} entries; list a folder below {shown(path)} …]")
                 break
             # Dotenv files are listed, so that a model knows that they exist; it cannot read them.
-            if protected(inner, use="read") is None or is_dotenv(entry.name):
+            if why_protected(inner, use="read") is None or is_dotenv(entry.name):
                 lines.append(_listed(inner[len(parts) :], entry))
     return "\n".join(lines) or f"{shown(path)} is empty."
 
@@ -181,7 +181,7 @@ def searchable(files: RootedDirectory, parts: Parts) -> Iterator[Parts]:
         yield parts
         return
     for inner, entry in files.walk(parts, skip=SKIPPED_FOLDERS):
-        if entry.kind == "file" and protected(inner, use="read") is None:
+        if entry.kind == "file" and why_protected(inner, use="read") is None:
             yield inner
 
 

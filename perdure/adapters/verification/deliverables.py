@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.bounded_process.process import TooMuch, misfits_of, work_now
 from perdure.adapters.files.links import inside
-from perdure.adapters.files.paths import protected
+from perdure.adapters.files.paths import why_protected
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.domain.delegation.completion import FileFact
 from perdure.domain.delegation.placeholders import placeholders
@@ -61,7 +61,7 @@ def _fact(files: RootedDirectory, path: str) -> FileFact:
     parts = _parts(path)
     if parts is None:
         return FileFact(path=path, exists=False)
-    if why := protected(parts, use="read"):
+    if why := why_protected(parts, use="read"):
         return FileFact(path=path, problem=f"cannot be handed over: it is {why}")
     try:
         parts = inside(files, parts)

@@ -143,7 +143,7 @@ def _of_command(dimension: Dimension, command: Command, ran: Ran) -> DimensionSc
     return _scored(dimension, 0.0, [_defect(dimension, 1, said, detail=_last(ran))])
 
 
-def _reported(folder: str) -> Suite | None:
+def _take_report(folder: str) -> Suite | None:
     """Read and remove the report of the tests; None if there is none.
 
     Raises:
@@ -170,7 +170,7 @@ def _cleared(folder: str) -> None:
 
 def _of_tests(dimension: Dimension, command: Command, ran: Ran) -> DimensionScore:
     try:
-        suite = _reported(command.folder) or read_unittest(f"{ran.out}\n{ran.err}")
+        suite = _take_report(command.folder) or read_unittest(f"{ran.out}\n{ran.err}")
     except TooLarge:
         ended = f"`{command.line}` ended with {_code(ran)}"
         most = f"{REPORT_MB} MB, {TAG_CAP // 1_000_000} MB of them in one tag"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.paths import shown, why_protected
 from perdure.adapters.files.rooted_files import Parts, RootedDirectory, stage, temporary_name
 from perdure.adapters.workspaces.snapshots import EXECUTABLE, LINK, Mode, content
 from perdure.domain.foundation.errors import NotAllowed, StoreAway, StoreError, ToolFailure
@@ -99,7 +99,7 @@ def _reason(change: Change) -> str | None:
         # The name before it may be another link, and then `..` leads to wherever that leads.
         if ".." in names[upwards:]:
             return "a link with `..` after a name, which may lead outside"
-    return protected(change.parts, use="write")
+    return why_protected(change.parts, use="write")
 
 
 def _open_changes(files: RootedDirectory, changes: list[Change], *, place: str) -> list[Change]:

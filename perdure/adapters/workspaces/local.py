@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from perdure.adapters.files.private import written_once
+from perdure.adapters.files.private import write_once
 from perdure.adapters.files.rooted_files import remove_folder
 from perdure.adapters.git.safe_repository import find_repository
 from perdure.adapters.workspaces import working_copies
@@ -329,7 +329,7 @@ def host_id(home: Path) -> str:
     """
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return written_once(home / HOST_FILE, secrets.token_hex(HOST_BYTES))
+        return write_once(home / HOST_FILE, secrets.token_hex(HOST_BYTES))
     except OSError as error:
         raise StoreAway(
             f"The folder of working copies {home} cannot be written: {error.strerror}.",

@@ -6,7 +6,7 @@ from perdure.event_log import get_logger
 _log = get_logger(__name__)
 
 
-async def released(workspaces: Workspaces, run: str) -> bool:
+async def try_release(workspaces: Workspaces, run: str) -> bool:
     """Remove the working folder of a run; False if that failed, which the log tells."""
     try:
         await workspaces.release(run=run)

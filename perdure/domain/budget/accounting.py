@@ -228,7 +228,7 @@ class LimitReached(FrozenModel):
         return f"{self.dimension}: {plain_figure(self.spent)} of {plain_figure(self.limit)}{unit}"
 
 
-def exhausted(
+def exhausted_limit(
     budget: Budget, *, wall_time: float = 0.0, wrap_up: bool = False, within_iteration: bool = False
 ) -> LimitReached | None:
     """The first dimension with spent + reserved ≥ limit, in the fixed order, or None.
@@ -351,7 +351,7 @@ def count(budget: Budget, *, tool_calls: int = 0, iterations: int = 0) -> Budget
     )
 
 
-def work(budget: Budget, seconds: float) -> Budget:
+def add_active_time(budget: Budget, seconds: float) -> Budget:
     """Add active time, in seconds."""
     # A worker's clock that is set back during a step must not give time back.
     active = round(budget.spent.active_time + max(0.0, seconds), 6)

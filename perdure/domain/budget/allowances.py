@@ -21,7 +21,7 @@ from perdure.domain.budget.accounting import (
     Dimension,
     LimitReached,
     Reservation,
-    exhausted,
+    exhausted_limit,
     reserve,
     worst_cost,
 )
@@ -129,7 +129,7 @@ def closing_room(budget: Budget, *, price: Price | None) -> int | None:
 
 
 # A reviewer sees whole files where it can, and leaves most of the budget to the work.
-REVIEWED_SHARE = 4
+REVIEW_ROOM_DIVISOR = 4
 
 
 def reviewed_room(budget: Budget, *, price: Price | None, window: int) -> int:
@@ -137,10 +137,10 @@ def reviewed_room(budget: Budget, *, price: Price | None, window: int) -> int:
     rooms = [window // 2]
     tokens, cost = budget.remaining("tokens"), budget.remaining("cost")
     if tokens is not None:
-        rooms.append(int(tokens) // REVIEWED_SHARE)
+        rooms.append(int(tokens) // REVIEW_ROOM_DIVISOR)
     each = worst_cost(price, Usage(input_tokens=1))
     if cost is not None and each:
-        rooms.append(int(cost / each) // REVIEWED_SHARE)
+        rooms.append(int(cost / each) // REVIEW_ROOM_DIVISOR)
     return min(rooms)
 
 
@@ -161,7 +161,7 @@ def allocate_child(
     parent with an exhausted dimension refuses.
     """
     # A child without a share would start only to report that it cannot work.
-    refused = exhausted(budget)
+    refused = exhausted_limit(budget)
     if refused is not None:
         return refused
     low, high = CHILD_FRACTION_RANGE

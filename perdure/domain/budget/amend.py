@@ -11,7 +11,7 @@ from perdure.domain.budget.accounting import (
     BudgetLimits,
     plain_figure,
 )
-from perdure.domain.foundation.problems import problems_of, told
+from perdure.domain.foundation.problems import problems_of, render_problems
 
 BLOCK = "budget"
 
@@ -48,7 +48,9 @@ def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) ->
         limits = BudgetLimits.model_validate(given)
     except ValidationError as error:
         names = BudgetLimits.model_fields
-        raise ValueError(told(problems_of(error, given, root=BLOCK, names=names))) from None
+        raise ValueError(
+            render_problems(problems_of(error, given, root=BLOCK, names=names))
+        ) from None
     for dimension in DIMENSIONS:
         limit = limits.limit(dimension)
         used = budget.spent.of(dimension, wall_time=wall_time)
@@ -64,7 +66,7 @@ def amend(budget: Budget, changes: Mapping[str, object], *, wall_time: float) ->
     return budget.model_copy(update={"limits": limits})
 
 
-def beyond_share(
+def beyond_share_refusal(
     limits: BudgetLimits, changes: Mapping[str, object], *, share: BudgetLimits, parent: str
 ) -> str | None:
     """Why a run below another may not have these limits; None if it may.

@@ -109,7 +109,7 @@ class CallProgress(FrozenModel):
     phase: str
 
 
-def fits(attempt: Attempt, account: AttemptTotals) -> bool:
+def is_within_reservation(attempt: Attempt, account: AttemptTotals) -> bool:
     """Whether the key's reservation covers what its attempts booked and this one's estimate.
 
     A cost that is unknown is not compared: whether such a model may be called at all is the

@@ -21,7 +21,7 @@ from perdure.domain.delegation.next_step import (
     AskPerson,
     BudgetPhase,
     Check,
-    CompletionRefused,
+    DecisionRefused,
     Directive,
     End,
     Planned,
@@ -31,13 +31,13 @@ from perdure.domain.delegation.next_step import (
     phase_refusal,
 )
 from perdure.domain.delegation.parse_decision import MOST_UNREADABLE
-from perdure.domain.delegation.plan import as_measured, in_plan, plan_problems, replanned
+from perdure.domain.delegation.plan import as_measured, plan_problems, replanned, with_plan_ids
 from perdure.domain.delegation.progress import ManagerProgress, diagnosis_refusal
 from perdure.domain.delegation.repeated_work import NOTHING_BESIDE, Surroundings, repeat_refusal
 from perdure.domain.delegation.spec import DelegationSettings
-from perdure.domain.evaluation.outcomes import ended
+from perdure.domain.evaluation.outcomes import run_end
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.scores import Evaluation, deciding_pass, overall_score
+from perdure.domain.evaluation.scores import Evaluation, has_passed_deciding_checks, overall_score
 
 UNHEARD = (
     "People added something while you decided. It stands under Guidance or among the inputs: see "
@@ -55,7 +55,7 @@ MOST_UNRATED = 2
 Step = tuple[ManagerProgress, Directive]
 
 
-def unreadable(
+def after_unreadable_reply(
     course: ManagerProgress, problems: Sequence[str]
 ) -> tuple[ManagerProgress, AskAgain | End]:
     """Ask again after an unreadable reply; five in a row end the run."""
@@ -63,7 +63,7 @@ def unreadable(
     changed = course.model_copy(update={"unreadable": count})
     if count >= MOST_UNREADABLE:
         detail = f"{count} replies in a row; the last: {' '.join(problems)}"
-        return changed, End(ended("failed", "manager_unreadable", detail))
+        return changed, End(run_end("failed", "manager_unreadable", detail))
     return changed, AskAgain(tuple(problems))
 
 
@@ -84,32 +84,34 @@ def decide(
     the id is written, and the manager is told of ids that are none; older histories lack that.
     """
     # Before anything may refuse: the refusal is noted on the round that this opens.
-    course = course.decided(decision.decision, reason=decision.reason)
+    course = course.with_decision(decision.decision, reason=decision.reason)
     late = phase_refusal(phase, decision.decision)
     # Only decisions that end the run wait. After any other there is a further prompt, which tells
     # the manager what people added.
     if late is None and unheard and decision.decision in {"complete", "fail"}:
         late = UNHEARD
     if late is not None:
-        return _refused(course, late)
+        return _after_refusal(course, late)
     match decision:
         case Delegate():
             envelopes, notes = decision.delegations, ()
             if by_plan:
-                envelopes, notes = in_plan(envelopes, course.plan)
-            return _delegate(course.told(*notes), envelopes, settings, beside)
+                envelopes, notes = with_plan_ids(envelopes, course.plan)
+            return _delegate(course.with_notes(*notes), envelopes, settings, beside)
         case MakePlan():
             return _plan(course, decision)
         case Diagnose():
             refusal = diagnosis_refusal(course.diagnoses, max_iterations=settings.max_iterations)
-            return _refused(course, refusal) if refusal else (course, Test(decision.hypotheses))
+            return (
+                _after_refusal(course, refusal) if refusal else (course, Test(decision.hypotheses))
+            )
         case Complete():
             return course, Check(decision)
         case Escalate():
             return course, AskPerson(decision.question, decision.choices)
         case Fail():
             outcome = "best_effort" if course.usable else "failed"
-            return course, End(ended(outcome, "gave_up", decision.why or decision.reason))
+            return course, End(run_end(outcome, "gave_up", decision.why or decision.reason))
         case _:
             assert_never(decision)
 
@@ -132,12 +134,12 @@ def after_rejection(
         phase: of the budget; its reserve pays for no repair.
     """
     breaker, tripped = course.breaker.after(rejection, cap=settings.completion_rejections)
-    changed = course.model_copy(update={"breaker": breaker}).noted(rejection.text)
+    changed = course.model_copy(update={"breaker": breaker}).with_round_note(rejection.text)
     if not tripped:
-        return changed.told(rejection.text), CompletionRefused(rejection.text)
+        return changed.with_notes(rejection.text), DecisionRefused(rejection.text)
     if not wrong or breaker.trips > REPAIRS_OF_COMPLETION or phase == "reserve":
-        return changed, End(ended("best_effort", "completion_rejected", rejection.text))
-    return changed.told(rejection.text), Repair(completion_repair(wrong))
+        return changed, End(run_end("best_effort", "completion_rejected", rejection.text))
+    return changed.with_notes(rejection.text), Repair(completion_repair(wrong))
 
 
 def after_checks(
@@ -163,10 +165,10 @@ def after_checks(
     match quality(score, thresholds):
         case "accept":
             figures = "" if score is None else f"score {score:.2f}"
-            return course, End(ended("accepted", "completed", figures))
+            return course, End(run_end("accepted", "completed", figures))
         case "accept_with_warning":
             figures = f"with a warning: score {score:.2f}, wanted {thresholds.accept:g}"
-            return course, End(ended("accepted", "completed", figures))
+            return course, End(run_end("accepted", "completed", figures))
         case "repair":
             # With the score, so that a version that scored better is no repeated rejection.
             named = (f"the score is {score:.2f}, wanted {thresholds.warn:g}", *lacking)
@@ -174,7 +176,7 @@ def after_checks(
             return after_rejection(course, rejection, wrong=wrong, settings=settings, phase=phase)
         case "fail":
             figures = f"score {score:.2f}, wanted {thresholds.repair:g}"
-            return course, End(ended("failed", "quality_failed", figures))
+            return course, End(run_end("failed", "quality_failed", figures))
 
 
 def after_rating(
@@ -188,10 +190,10 @@ def after_rating(
     """What follows the rubric's score; the deliverable is accepted if all deciding checks pass."""
     course = course.model_copy(update={"unrated": 0})
     score = overall_score(rubric, evaluation)
-    if deciding_pass(rubric, evaluation):
+    if has_passed_deciding_checks(rubric, evaluation):
         said = "all deciding checks pass"
         figures = said if score is None else f"{said}, score {score:.2f}"
-        return course, End(ended("accepted", "completed", figures))
+        return course, End(run_end("accepted", "completed", figures))
     lacking = gaps(rubric, evaluation, wanted=settings.evaluation.accept)
     return after_checks(
         course,
@@ -203,14 +205,14 @@ def after_rating(
     )
 
 
-def unrated(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCheck]:
+def after_failed_rating(course: ManagerProgress, why: str) -> tuple[ManagerProgress, AfterCheck]:
     """What follows a failed evaluation: there is no score, and two in a row end the run."""
     count = course.unrated + 1
     changed = course.model_copy(update={"unrated": count})
     if count >= MOST_UNRATED:
-        return changed, End(ended("failed", "evaluator_failed", why))
+        return changed, End(run_end("failed", "evaluator_failed", why))
     said = f"The deliverable could not be scored: {why}. Nothing is known against it; complete it."
-    return changed.noted(f"not scored: {why}").told(said), CompletionRefused(said)
+    return changed.with_round_note(f"not scored: {why}").with_notes(said), DecisionRefused(said)
 
 
 def _delegate(
@@ -225,10 +227,10 @@ def _delegate(
     # the plan gives it now.
     refusal = repeat_refusal(course.past, as_measured(now, course.plan), beside)
     if refusal is not None:
-        return _refused(course, refusal)
+        return _after_refusal(course, refusal)
     deferred = tuple(envelope.worker for envelope in later)
     if deferred:
-        course = course.told(
+        course = course.with_notes(
             f"Deferred, as an iteration takes {cap} workers: {', '.join(deferred)}. "
             "Delegate them again if they are still needed."
         )
@@ -238,7 +240,7 @@ def _delegate(
 def _plan(course: ManagerProgress, decision: MakePlan) -> Step:
     problems = plan_problems(decision.subtasks)
     if problems:
-        return _refused(course, f"The plan was refused: {' '.join(problems)}")
+        return _after_refusal(course, f"The plan was refused: {' '.join(problems)}")
     if not course.plan.locked:
         plan = replanned(course.plan, decision.subtasks)
         return course.model_copy(update={"plan": plan, "refused_plans": 0}), Planned()
@@ -248,12 +250,12 @@ def _plan(course: ManagerProgress, decision: MakePlan) -> Step:
     workable = course.plan.workable
     if not workable or refused >= REFUSED_PLANS:
         detail = "no subtask can be worked on" if not workable else f"{refused} plans, no work"
-        return course, End(ended("best_effort", "plan_loop_stall", detail))
+        return course, End(run_end("best_effort", "plan_loop_stall", detail))
     ready = ", ".join(node.id for node in course.plan.actionable) or workable[0].id
-    return _refused(
+    return _after_refusal(
         course, f"The plan is locked until work brings something. Delegate now; ready: {ready}."
     )
 
 
-def _refused(course: ManagerProgress, why: str) -> Step:
-    return course.noted(f"refused: {why}").told(why), CompletionRefused(why)
+def _after_refusal(course: ManagerProgress, why: str) -> Step:
+    return course.with_round_note(f"refused: {why}").with_notes(why), DecisionRefused(why)

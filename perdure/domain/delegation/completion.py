@@ -125,7 +125,7 @@ def completion_step(
     return None
 
 
-def unseen(
+def facts_still_wanted(
     complete: Complete, facts: CompletionFacts, settings: DelegationSettings
 ) -> tuple[Wanted, ...]:
     """Facts that a repair could use, but that nobody gathered because an earlier check failed."""

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from perdure.domain.delegation.placeholders import placeholders
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.evaluation.trajectory import is_score, rounded
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 # Below the least confidence that closes a subtask, between, and clearly above it.
 WORDS = {
@@ -73,7 +73,9 @@ def read_sureness(given: JsonValue) -> Sureness:
     value = _number(given)
     if value is not None and is_score(value):
         return Sureness(value)
-    return Sureness(problem=f"confidence: found {shown(given)}; allowed: a number from 0 to 1.")
+    return Sureness(
+        problem=f"confidence: found {format_value(given)}; allowed: a number from 0 to 1."
+    )
 
 
 def _number(given: JsonValue) -> float | None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.json_extraction import as_text
 from perdure.domain.foundation.plain_text import folded
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 DecisionName = Literal["delegate", "plan", "diagnose", "complete", "escalate", "fail"]
 DECISION_NAMES: tuple[DecisionName, ...] = (
@@ -179,7 +179,7 @@ def choice_problems(choices: Sequence[str]) -> tuple[str, ...]:
     """One problem for each of a manager's choices that would end the run."""
     names = " and ".join(ENDING_CHOICES)
     return tuple(
-        f"choices: found {shown(choice)}; allowed: other words, since {names} end the run."
+        f"choices: found {format_value(choice)}; allowed: other words, since {names} end the run."
         for choice in choices
         # Folded, since people would read `stop` also where hidden signs stand between its letters.
         if folded(choice).strip().casefold() in ENDING_CHOICES

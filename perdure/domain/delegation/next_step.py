@@ -52,7 +52,7 @@ class AskAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionRefused:
+class DecisionRefused:
     """The decision is refused; the next prompt tells the manager why."""
 
     why: str
@@ -114,5 +114,5 @@ class End:
     verdict: RunEnd
 
 
-Directive = AskAgain | CompletionRefused | Work | Planned | Test | Check | AskPerson | End
-AfterCheck = CompletionRefused | Repair | End
+Directive = AskAgain | DecisionRefused | Work | Planned | Test | Check | AskPerson | End
+AfterCheck = DecisionRefused | Repair | End

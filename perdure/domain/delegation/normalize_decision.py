@@ -15,7 +15,7 @@ from perdure.domain.delegation.confidence import read_sureness
 from perdure.domain.delegation.decisions import DECISION_NAMES, MOST_HYPOTHESES, DecisionName
 from perdure.domain.foundation.json_extraction import value_of
 from perdure.domain.foundation.plain_text import is_blank
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 
 # In the order in which they are looked for: "final plan" completes, "plan to delegate" delegates.
 _STEMS: tuple[tuple[DecisionName, re.Pattern[str]], ...] = (
@@ -121,7 +121,7 @@ def _completion(given: Given) -> Fields:
     }
     sure = read_sureness(given.get("confidence"))
     # Kept as text, it fails validation as a number: the manager is told why, and asked again.
-    fields["confidence"] = shown(given.get("confidence")) if sure.problem else sure.value
+    fields["confidence"] = format_value(given.get("confidence")) if sure.problem else sure.value
     return fields
 
 

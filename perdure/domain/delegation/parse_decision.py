@@ -22,7 +22,7 @@ from perdure.domain.delegation.normalize_decision import (
     fields_of_decision,
 )
 from perdure.domain.foundation.json_extraction import Found, objects_in
-from perdure.domain.foundation.problems import problems_of, shown
+from perdure.domain.foundation.problems import format_value, problems_of
 from perdure.domain.llm.structured_replies import BadReply
 
 # In a row: a manager that misses the format this often will not learn it.
@@ -71,7 +71,9 @@ def _name_of(fields: Mapping[str, JsonValue]) -> DecisionName | BadReply:
     if isinstance(said, str) and said.strip():
         # An unknown word is asked about, even if other fields look like a decision.
         name = decision_named(said)
-        return name or BadReply((f"decision: found {shown(said)}; allowed: one of {_NAMES}.",))
+        return name or BadReply(
+            (f"decision: found {format_value(said)}; allowed: one of {_NAMES}.",)
+        )
     for key in _OTHER_FIELDS:
         value = fields.get(key)
         # A word that names no decision is passed over: `type` may mean anything.

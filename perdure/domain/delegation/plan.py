@@ -199,7 +199,7 @@ def as_measured(envelopes: Sequence[Envelope], plan: TaskPlan) -> tuple[Envelope
     )
 
 
-def in_plan(
+def with_plan_ids(
     envelopes: Sequence[Envelope], plan: TaskPlan
 ) -> tuple[tuple[Envelope, ...], tuple[str, ...]]:
     """Envelopes with the ids of the plan's subtasks, and a note for each id that it does not have.

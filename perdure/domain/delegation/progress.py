@@ -23,12 +23,12 @@ from perdure.domain.delegation.stall import (
     Progress,
     StallVerdict,
     after_reading,
-    convergence,
     findings_hash,
+    why_converged,
 )
 from perdure.domain.delegation.summary import Round, shortened
 from perdure.domain.delegation.worker_review import Reviews
-from perdure.domain.evaluation.outcomes import RunEnd, ended
+from perdure.domain.evaluation.outcomes import RunEnd, run_end
 from perdure.domain.foundation.base import FrozenModel
 
 CONFIRMED_ABOVE = 0.5
@@ -132,10 +132,12 @@ class ManagerProgress(FrozenModel):
     answers: tuple[PersonsAnswer, ...] = ()
     usable: bool = False
 
-    def begun(self) -> "ManagerProgress":
+    def with_next_iteration(self) -> "ManagerProgress":
         return self.model_copy(update={"iteration": self.iteration + 1})
 
-    def decided(self, decision: DecisionName | None, *, reason: str = "") -> "ManagerProgress":
+    def with_decision(
+        self, decision: DecisionName | None, *, reason: str = ""
+    ) -> "ManagerProgress":
         """Add the decision of this iteration, and drop notices that the manager has seen."""
         round = Round(
             index=self.iteration, decision=decision, reason=shortened(reason, REASON_CHARACTERS)
@@ -144,17 +146,17 @@ class ManagerProgress(FrozenModel):
             update={"rounds": (*self.rounds, round)[-ROUNDS_KEPT:], "notes": (), "unreadable": 0}
         )
 
-    def told(self, *notes: str) -> "ManagerProgress":
+    def with_notes(self, *notes: str) -> "ManagerProgress":
         """The progress with more notes for the manager's next prompt."""
         said = [shortened(note, NOTE_CHARACTERS) for note in notes if note.strip()]
         kept = tuple(dict.fromkeys((*self.notes, *said)))[-MOST_NOTES:]
         return self.model_copy(update={"notes": kept})
 
-    def noted(self, note: str) -> "ManagerProgress":
+    def with_round_note(self, note: str) -> "ManagerProgress":
         """The progress with what became of this iteration's decision."""
         return self._last(note=shortened(note, REASON_CHARACTERS))
 
-    def answered(self, question: str, answer: str) -> "ManagerProgress":
+    def with_answer(self, question: str, answer: str) -> "ManagerProgress":
         """The progress with a person's answer, which later prompts show."""
         said = PersonsAnswer(question=shortened(question, 600), answer=answer[:4_000])
         return self.model_copy(update={"answers": (*self.answers, said)[-ANSWERS_KEPT:]})
@@ -170,7 +172,7 @@ class ManagerProgress(FrozenModel):
         last = self.rounds[-1].model_copy(update=fields)
         return self.model_copy(update={"rounds": (*self.rounds[:-1], last)})
 
-    def worked(
+    def with_results(
         self, reports: Sequence[WorkerReport], *, confidence: float | None
     ) -> "ManagerProgress":
         """The progress with this iteration's results; older rounds lose their details."""
@@ -179,7 +181,7 @@ class ManagerProgress(FrozenModel):
             update={"usable": self.usable or any(report.usable for report in reports)}
         )
 
-    def condensed(self, window: int) -> "ManagerProgress":
+    def without_old_details(self, window: int) -> "ManagerProgress":
         """With details in the newest rounds only."""
         older = tuple(item.model_copy(update={"workers": ()}) for item in self.rounds[:-window])
         return self.model_copy(update={"rounds": (*older, *self.rounds[-window:])})
@@ -224,7 +226,7 @@ def after_delegation(
             strategies=settings.strategies,
         )
     plan = _marked(course.plan, reports, settings, deferred_counts=deferred_counts)
-    changed = course.worked(reports, confidence=confidence).model_copy(
+    changed = course.with_results(reports, confidence=confidence).model_copy(
         update={
             "plan": plan.progressed() if moved else plan,
             "diagnoses": course.diagnoses.after_delegation(),
@@ -243,8 +245,8 @@ def after_delegation(
             "refused_plans": 0,
         }
     )
-    changed = changed.told(repeat_warning(changed.past) or "", _stall_note(verdict))
-    return changed.condensed(settings.full_results_window), verdict
+    changed = changed.with_notes(repeat_warning(changed.past) or "", _stall_note(verdict))
+    return changed.without_old_details(settings.full_results_window), verdict
 
 
 def after_diagnosis(
@@ -257,9 +259,9 @@ def after_diagnosis(
         told[verdict].append(_hypothesis(report, verdict))
     said = [f"{verdict}: {', '.join(names)}" for verdict, names in told.items() if names]
     # How likely a guess is says nothing about the quality of the work.
-    changed = course.worked(reports, confidence=None).noted("; ".join(said))
+    changed = course.with_results(reports, confidence=None).with_round_note("; ".join(said))
     changed = changed.model_copy(update={"diagnoses": course.diagnoses.after_diagnosis()})
-    return changed.condensed(settings.full_results_window)
+    return changed.without_old_details(settings.full_results_window)
 
 
 def _hypothesis(report: WorkerReport, verdict: Tested) -> str:
@@ -273,7 +275,7 @@ def planned_end(course: ManagerProgress, settings: DelegationSettings) -> RunEnd
     if course.iteration < settings.max_iterations:
         return None
     figures = f"{course.iteration} of {settings.max_iterations}"
-    return ended("best_effort", "max_iterations", figures)
+    return run_end("best_effort", "max_iterations", figures)
 
 
 def progress_end(
@@ -285,17 +287,17 @@ def progress_end(
     """
     match verdict.signal if verdict else None:
         case "stop":
-            return ended("best_effort", "stalled", verdict.why if verdict else "")
+            return run_end("best_effort", "stalled", verdict.why if verdict else "")
         case "switch_strategy":
             return None
         case _:
-            why = convergence(
+            why = why_converged(
                 course.progress,
                 iteration=course.iteration,
                 pending=course.pending,
                 settings=settings.stall,
             )
-            return ended("best_effort", "converged", why) if why else None
+            return run_end("best_effort", "converged", why) if why else None
 
 
 def _marked(

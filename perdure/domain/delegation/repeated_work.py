@@ -70,7 +70,7 @@ class PastWork(FrozenModel):
     poor: tuple[Signature, ...] = ()
     workers: tuple[tuple[str, ...], ...] = ()
 
-    def went_badly(self, hash: str) -> Signature | None:
+    def poor_work_of(self, hash: str) -> Signature | None:
         """The earlier work of this signature, if its result was poor."""
         return next((item for item in self.poor if item.hash == hash), None)
 
@@ -157,7 +157,7 @@ def repeat_refusal(
     past: PastWork, envelopes: Sequence[Envelope], beside: Surroundings = NOTHING_BESIDE
 ) -> str | None:
     """Why this work is not done again; None if it is new or went well before."""
-    earlier = past.went_badly(signature(envelopes, beside))
+    earlier = past.poor_work_of(signature(envelopes, beside))
     if earlier is None:
         return None
     score = "it failed" if earlier.confidence is None else f"confidence {earlier.confidence:g}"

@@ -246,7 +246,7 @@ EARLIEST = 5
 BEYOND_PENDING = 3
 
 
-def convergence(
+def why_converged(
     progress: Progress, *, iteration: int, pending: int, settings: StallSettings
 ) -> str | None:
     """Why the work counts as converged; None while it does not.

@@ -108,7 +108,7 @@ def finding_of(result: WorkerResult, *, error: str, confidence: float | None) ->
     return key_finding(given, tool_error=error, confidence=confidence)
 
 
-def usable(result: WorkerResult) -> bool:
+def is_usable_result(result: WorkerResult) -> bool:
     return is_usable(result.result) or is_usable(list(result.findings)) or bool(result.artifacts)
 
 

@@ -11,8 +11,14 @@ from perdure.domain.evaluation.judge_reply_lines import NOTHING, speaks_against
 from perdure.domain.evaluation.scores import known_severity, severity_of
 from perdure.domain.evaluation.trajectory import is_score, rounded
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import shown
-from perdure.domain.llm.structured_replies import BadReply, Fields, denials, find_reply, unread
+from perdure.domain.foundation.problems import format_value
+from perdure.domain.llm.structured_replies import (
+    BadReply,
+    Fields,
+    denials,
+    find_reply,
+    unexpected_fields,
+)
 
 CATEGORIES = (
     "missing",
@@ -126,7 +132,7 @@ def read_critique(text: str) -> Critique | BadReply:
         return BadReply(("The reply holds no JSON object with a score and defects.",))
     score = found.fields["score"]
     if isinstance(score, bool) or not isinstance(score, int | float) or not is_score(score):
-        return BadReply((f"score: found {shown(score)}; allowed: a number from 0 to 1.",))
+        return BadReply((f"score: found {format_value(score)}; allowed: a number from 0 to 1.",))
     if problems := _misplaced(found.fields):
         return BadReply(problems)
     given = found.fields.get("defects")
@@ -160,8 +166,10 @@ def _misplaced(fields: Fields) -> tuple[str, ...]:
     for item in given if isinstance(given, list) else ():
         severity = item.get("severity") if isinstance(item, dict) else None
         if isinstance(severity, str) and severity.strip() and known_severity(severity) is None:
-            found.append(f"severity: found {shown(severity)}; allowed: critical, true or false.")
-    surplus = unread(fields, ("score", "defects"))
+            found.append(
+                f"severity: found {format_value(severity)}; allowed: critical, true or false."
+            )
+    surplus = unexpected_fields(fields, ("score", "defects"))
     found += [f"Nobody asked for the field {name!r}; allowed: score, defects." for name in surplus]
     return tuple(found)
 
@@ -172,7 +180,7 @@ def _against(fields: Fields, beside: str) -> str:
         return f"The field {denied[0]!r} speaks against the work, and no defect says why."
     lines = [line.strip(" \t-*•+>#") for line in beside.splitlines()]
     found = next((line for line in lines if speaks_against(line)), "")
-    return f"{shown(found)} stands beside the JSON; put it into defects." if found else ""
+    return f"{format_value(found)} stands beside the JSON; put it into defects." if found else ""
 
 
 def _defect(item: JsonValue) -> Defect | None:
@@ -230,7 +238,7 @@ def _unmet(items: Sequence[JsonValue], criteria: Sequence[str]) -> tuple[str, ..
         answer = _answer(item)
         if answer is None or not 0 < answer[0] <= len(criteria):
             return BadReply(
-                (f"criteria: {shown(item)} answers no criterion; give number and met.",)
+                (f"criteria: {format_value(item)} answers no criterion; give number and met.",)
             )
         number, said = answer
         if number in answers and (answers[number] is None) != (said is None):

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from perdure.domain.budget.accounting import BudgetLimits
-from perdure.domain.evaluation.outcomes import RunEnd, ended
+from perdure.domain.evaluation.outcomes import RunEnd, run_end
 from perdure.domain.evaluation.termination_conditions import (
     Combined,
     Comparison,
@@ -73,7 +73,7 @@ def check_termination(condition: Condition, facts: TerminationFacts) -> RunEnd |
         case Confidence() | MaxIterations() | IterationBound() | NoImprovement() | Degradation():
             return _by_progress(condition, facts.trajectory)
         case RepeatedOutput():
-            return ended("best_effort", "repeated_output") if facts.repeated else None
+            return run_end("best_effort", "repeated_output") if facts.repeated else None
         case Timeout():
             return _spent(condition.seconds, wall=condition.wall, facts=facts)
         case TimeBound():
@@ -109,35 +109,39 @@ def _by_progress(
     match condition:
         case Confidence():
             late = trajectory.completed >= condition.min_iterations
-            if not (late and trajectory.reached(condition.threshold)):
+            if not (late and trajectory.has_reached(condition.threshold)):
                 return None
             figures = f"score {trajectory.current:g}, threshold {condition.threshold:g}"
-            return ended("accepted", "quality_met", figures)
+            return run_end("accepted", "quality_met", figures)
         case MaxIterations():
             return _rounds(trajectory.completed, condition.limit)
         case IterationBound():
             return _rounds(trajectory.completed, condition.iterations)
         case NoImprovement():
-            if not trajectory.without_improvement(condition.patience):
+            if not trajectory.has_no_new_best(condition.patience):
                 return None
-            return ended("best_effort", "plateau", f"{trajectory.since_best} without a new best")
+            return run_end("best_effort", "plateau", f"{trajectory.since_best} without a new best")
         case Degradation():
-            if not trajectory.degrading(condition.window):
+            if not trajectory.is_degrading(condition.window):
                 return None
-            return ended("regressed", "degradation", f"{condition.window} scores in a row falling")
+            return run_end(
+                "regressed", "degradation", f"{condition.window} scores in a row falling"
+            )
 
 
 def _rounds(completed: int, limit: int) -> RunEnd | None:
     if completed < limit:
         return None
-    return ended("best_effort", "max_iterations", f"{completed} of {limit}")
+    return run_end("best_effort", "max_iterations", f"{completed} of {limit}")
 
 
 def _spent(seconds: float, *, wall: bool, facts: TerminationFacts) -> RunEnd | None:
     used = facts.wall_seconds if wall else facts.active_seconds
     if used < seconds:
         return None
-    return ended("deadline", "wall_time" if wall else "active_time", f"{used:.1f} of {seconds:g} s")
+    return run_end(
+        "deadline", "wall_time" if wall else "active_time", f"{used:.1f} of {seconds:g} s"
+    )
 
 
 def _time_bound(condition: TimeBound, facts: TerminationFacts) -> RunEnd | None:
@@ -145,20 +149,20 @@ def _time_bound(condition: TimeBound, facts: TerminationFacts) -> RunEnd | None:
         return _spent(condition.seconds, wall=condition.wall, facts=facts)
     if condition.until is None or facts.now is None or facts.now < condition.until:
         return None
-    return ended("deadline", "wall_time", f"until {condition.until.isoformat()}")
+    return run_end("deadline", "wall_time", f"until {condition.until.isoformat()}")
 
 
 def _evaluation_bound(condition: EvaluationBound, facts: TerminationFacts) -> RunEnd | None:
     # The verdict before the limit: what is approved in the last permitted round is approved.
     if facts.approved:
-        return ended("accepted", "approved")
+        return run_end("accepted", "approved")
     return _rounds(facts.review_rounds, condition.max_review_rounds)
 
 
 def _goal_bound(condition: GoalBound, facts: TerminationFacts) -> RunEnd | None:
     # The verdict before the limit, as above.
     if facts.goal_achieved:
-        return ended("accepted", "goal_achieved")
+        return run_end("accepted", "goal_achieved")
     return _rounds(facts.trajectory.completed, condition.max_iterations)
 
 
@@ -167,7 +171,7 @@ def _tool_bound(condition: ToolBound, facts: TerminationFacts) -> RunEnd | None:
     if number is None or not _COMPARE[condition.operator](number, condition.value):
         return None
     figures = f"{condition.tool} gave {number:g}, {condition.operator} {condition.value:g}"
-    return ended("accepted", "completed", figures)
+    return run_end("accepted", "completed", figures)
 
 
 def leading_number(text: str) -> float | None:

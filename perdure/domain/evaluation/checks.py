@@ -7,7 +7,7 @@ compiled by the adapter when a run is created.
 import ast
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeGuard
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
@@ -76,7 +76,7 @@ MAX_PATTERN_CHARACTERS = 2_000
 LengthUnit = Literal["chars", "words", "lines", "sentences"]
 
 
-def is_plugin_name(name: object) -> bool:
+def is_plugin_name(name: object) -> TypeGuard[str]:
     """Whether plugins may use that name: lower-case words joined by dots."""
     # `match` would take a name with a line break at its end.
     return isinstance(name, str) and re.fullmatch(PLUGIN_NAME, name) is not None

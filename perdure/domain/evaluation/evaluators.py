@@ -22,7 +22,7 @@ from perdure.domain.evaluation.program_checks import (
     TestsCheck,
 )
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import nearest_name, shown
+from perdure.domain.foundation.problems import format_value, nearest_name
 
 CHECK_KINDS = (*PURE_KINDS, *VERIFIED_KINDS)
 PROMPT_CHARACTERS = 2_000
@@ -85,7 +85,8 @@ def _known_kind(value: object) -> object:
     allowed = f"judge: {{}}, human: {{}}, or check: one of {', '.join(CHECK_KINDS)}, or a plugin"
     near = nearest_name(str(kind), (*CHECK_KINDS, "judge", "human"))
     raise ValueError(
-        f"{allowed} ({shown(kind)} cannot be evaluated{f'; did you mean {near}?' if near else ''})"
+        f"{allowed} ({format_value(kind)} cannot be evaluated"
+        f"{f'; did you mean {near}?' if near else ''})"
     )
 
 

@@ -23,7 +23,7 @@ from perdure.domain.llm.structured_replies import (
     find_reply,
     object_schema,
     shaped,
-    unread,
+    unexpected_fields,
 )
 
 SCORE_CHOICES = tuple(round(tenth / 10, 1) for tenth in range(11))
@@ -135,7 +135,7 @@ def judge_schema(dimensions: Sequence[str]) -> Fields:
 
 def _surplus(fields: Fields, shape: type[BaseModel]) -> list[str]:
     known = tuple(shape.model_fields)
-    names = unread(fields, known)
+    names = unexpected_fields(fields, known)
     return [f"Nobody asked for the field {name!r}; allowed: {', '.join(known)}." for name in names]
 
 

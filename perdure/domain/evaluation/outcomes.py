@@ -155,7 +155,7 @@ def retry_helps(outcome: str, reason: str, error: str | None = None) -> bool:
     return reason != "model_error" or (error or "").partition(":")[0] not in _SAME_AGAIN
 
 
-def ended(outcome: Outcome, reason: str, detail: str = "") -> RunEnd:
+def run_end(outcome: Outcome, reason: str, detail: str = "") -> RunEnd:
     """A verdict from the closed table, explained with the figures in `detail`."""
     return RunEnd(outcome=outcome, reason=reason, explanation=explain(outcome, reason, detail))
 

@@ -24,7 +24,7 @@ from perdure.domain.evaluation.program_checks import (
     VerifiedCheck,
 )
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, nearest_name, repeated, shown
+from perdure.domain.foundation.problems import Problem, format_value, nearest_name, repeated
 
 __all__ = [
     "Dimension",
@@ -255,7 +255,7 @@ def name_problems(rubric: Rubric) -> tuple[Problem, ...]:
         else:
             continue
         path = f"rubric[{index}].name"
-        found.append(Problem(path=path, found=shown(item.name), allowed=allowed))
+        found.append(Problem(path=path, found=format_value(item.name), allowed=allowed))
     return tuple(found)
 
 
@@ -305,7 +305,7 @@ def unknown_checks(rubric: Rubric, known: Collection[str]) -> tuple[Problem, ...
     return tuple(
         Problem(
             path=f"rubric[{index}].evaluator.check",
-            found=shown(item.evaluator.check),
+            found=format_value(item.evaluator.check),
             allowed="one of " + ", ".join(names) + ", or a check of a plugin (--plugin FILE)",
             nearest=nearest_name(item.evaluator.check, names),
         )

@@ -163,7 +163,7 @@ def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float | None:
     return min(1.0, rounded(sum(share * score for share, score in shares) / total))
 
 
-def deciding_pass(rubric: Rubric, evaluation: Evaluation) -> bool:
+def has_passed_deciding_checks(rubric: Rubric, evaluation: Evaluation) -> bool:
     """Whether there are deciding dimensions and all of them pass."""
     deciding = [dimension for dimension in rubric.dimensions if dimension.decides]
     # Of no dimensions all pass: a rubric in which none decides would accept its first draft.
@@ -172,7 +172,7 @@ def deciding_pass(rubric: Rubric, evaluation: Evaluation) -> bool:
     )
 
 
-def items_pass(rubric: Rubric, evaluation: Evaluation, threshold: float | None) -> bool:
+def has_passed_all_items(rubric: Rubric, evaluation: Evaluation, threshold: float | None) -> bool:
     """Whether every dimension passes, each as an item of a checklist."""
     return all(
         dimension.passes(_current(evaluation, dimension.name), threshold)

@@ -113,24 +113,24 @@ class Trajectory(FrozenModel):
             return None
         return rounded(self.current - self.previous)
 
-    def regressed(self, threshold: float, compare_with: CompareWith = "previous") -> bool:
+    def has_regressed(self, threshold: float, compare_with: CompareWith = "previous") -> bool:
         """Whether the newest score fell by more than `threshold` (exactly as much is none)."""
         fall = self.change if compare_with == "previous" else self.gain
         return fall is not None and -fall > rounded(threshold)
 
-    def diminishing(self, threshold: float) -> bool:
+    def is_diminishing(self, threshold: float) -> bool:
         """Whether the newest score gained less than `threshold` on the one before it."""
         return self.change is not None and self.change < rounded(threshold)
 
-    def degrading(self, window: int = DEGRADATION_WINDOW) -> bool:
+    def is_degrading(self, window: int = DEGRADATION_WINDOW) -> bool:
         """Whether the last `window` scores each are lower than the one before."""
         return self.falls >= window - 1
 
-    def without_improvement(self, patience: int) -> bool:
+    def has_no_new_best(self, patience: int) -> bool:
         """Whether `patience` iterations in a row brought no new best; a tie is none."""
         return self.since_best >= patience
 
-    def reached(self, threshold: float) -> bool:
+    def has_reached(self, threshold: float) -> bool:
         """Whether the newest iteration is scored at least `threshold`."""
         return self.current is not None and self.current >= rounded(threshold)
 

@@ -11,7 +11,7 @@ from perdure.domain.experiments.plan import ExperimentBudget, Plan
 from perdure.domain.experiments.store import EndReason
 from perdure.domain.experiments.trials import Trial
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel, WorkflowInput
-from perdure.domain.foundation.problems import problems_of, told
+from perdure.domain.foundation.problems import problems_of, render_problems
 from perdure.domain.run.spec import Placement
 
 
@@ -141,7 +141,7 @@ class Resumption(ExperimentBudget):
         try:
             return cls.model_validate({} if given is None else given)
         except ValidationError as error:
-            return told(problems_of(error, given))
+            return render_problems(problems_of(error, given))
 
 
 def stop_mode(given: Sequence[object]) -> Literal["graceful", "now"]:

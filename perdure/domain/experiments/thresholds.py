@@ -78,7 +78,9 @@ def stopped_after(run: Sequence[Trajectory], setting: Setting) -> int:
 def _ends(known: Trajectory, setting: Setting) -> bool:
     """Whether a score ends a run under a setting."""
     least = setting.improvement_threshold
-    return known.reached(setting.quality_threshold) or bool(least and known.diminishing(least))
+    return known.has_reached(setting.quality_threshold) or bool(
+        least and known.is_diminishing(least)
+    )
 
 
 def recorded_settings(plan: Plan, entries: Sequence[Entry]) -> dict[str, Setting]:

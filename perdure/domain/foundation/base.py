@@ -36,7 +36,7 @@ def build_validators() -> None:
 M = TypeVar("M", bound=FrozenModel)
 
 
-def slim(value: M) -> M:
+def share_field_names(value: M) -> M:
     """The value, sharing with all of its type the set that names its fields as given.
 
     Pydantic keeps such a set in each value. It is the larger part of a value that a loop keeps for

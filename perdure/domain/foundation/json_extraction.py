@@ -222,7 +222,7 @@ def all_lists(text: str) -> tuple[FoundList, ...]:
             value, end = {}, start + 1
         else:
             if isinstance(value, list):
-                items = tuple(storable(one) for one in value)
+                items = tuple(to_storable(one) for one in value)
                 found.append(FoundList(items, start=start, end=end))
         at = _BRACKET.search(text, end)
     return tuple(found)
@@ -246,10 +246,10 @@ def value_of(text: str) -> JsonValue:
         value = read_json(stripped)
     except ValueError:
         return text
-    return storable(value)
+    return to_storable(value)
 
 
-def storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
+def to_storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
     """A value as it can be kept: valid UTF-8, and nothing below `depth` levels of nesting.
 
     An escape in JSON can make half of a character, and models nest as deep as they like: neither
@@ -257,13 +257,13 @@ def storable(value: JsonValue, depth: int = DEEPEST) -> JsonValue:
     """
     match value:
         case str():
-            return encodable(value)
+            return to_encodable(value)
         case list():
-            return [storable(one, depth - 1) for one in value] if depth else LEFT_OUT
+            return [to_storable(one, depth - 1) for one in value] if depth else LEFT_OUT
         case dict():
             if not depth:
                 return LEFT_OUT
-            return {encodable(name): storable(one, depth - 1) for name, one in value.items()}
+            return {to_encodable(name): to_storable(one, depth - 1) for name, one in value.items()}
         case _:
             return value
 
@@ -336,10 +336,10 @@ def _unfinished(text: str, start: int, *, failed: int) -> tuple[dict[str, JsonVa
 
 
 def _fields(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    return {encodable(name): storable(value) for name, value in given.items()}
+    return {to_encodable(name): to_storable(value) for name, value in given.items()}
 
 
-def encodable(text: str) -> str:
+def to_encodable(text: str) -> str:
     """The text with lone surrogates, which UTF-8 cannot encode, replaced by question marks."""
     return text.encode("utf-8", "replace").decode()
 

@@ -57,7 +57,7 @@ def is_blank(text: str) -> bool:
     return _SEEN.search(seen) is None
 
 
-def in_words(text: str) -> str:
+def require_not_blank(text: str) -> str:
     """The same text, which people see something of; raises `ValueError` for a blank one."""
     if is_blank(text):
         raise ValueError("a text that is not empty")

@@ -93,7 +93,7 @@ _OF_SECONDS = re.compile(r"(?:_s|time|timeouts?)$")
 OTHERWISE = "another value"
 
 
-def allowed(detail: Mapping[str, object]) -> str:
+def allowed_in_words(detail: Mapping[str, object]) -> str:
     """What would be right where a validation failed.
 
     Args:
@@ -222,7 +222,7 @@ def problems_of(
     )
 
 
-def told(problems: Sequence[Problem], most: int = PROBLEMS_TOLD) -> str:
+def render_problems(problems: Sequence[Problem], most: int = PROBLEMS_TOLD) -> str:
     """The first problems as one line, and how many more there are."""
     more = f" And {len(problems) - most} more." if len(problems) > most else ""
     return " ".join(str(problem) for problem in problems[:most]) + more
@@ -254,7 +254,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f" Did you mean {near}?" if near else ""
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A found value in a message, short."""
     try:
         text = json.dumps(value, ensure_ascii=False)
@@ -274,29 +274,29 @@ def _problem(detail: ErrorDetails, value: object, root: str, names: list[str]) -
     last = str(detail["loc"][-1]) if detail["loc"] else ""
     match detail["type"]:
         case "extra_forbidden":
-            known = "one of " + ", ".join(names) if names else allowed(detail)
+            known = "one of " + ", ".join(names) if names else allowed_in_words(detail)
             near = nearest_name(last, names)
             field = clipped(last, FOUND_CHARACTERS)
             return Problem(path=path, found=f"the field {field}", allowed=known, nearest=near)
         case "missing":
-            return Problem(path=path, found="nothing", allowed=allowed(detail))
+            return Problem(path=path, found="nothing", allowed=allowed_in_words(detail))
         case "union_tag_not_found":
             field = str(detail.get("ctx", {}).get("discriminator", "type")).strip("'")
             path = f"{path}.{field}" if path else field
-            return Problem(path=path, found="nothing", allowed=allowed(detail))
+            return Problem(path=path, found="nothing", allowed=allowed_in_words(detail))
         case "union_tag_invalid":
             return _wrong_tag(detail, path)
         case "literal_error":
             near = nearest_name(str(detail["input"]), named_values(detail))
             return Problem(
                 path=path or "input",
-                found=shown(detail["input"]),
-                allowed=allowed(detail),
+                found=format_value(detail["input"]),
+                allowed=allowed_in_words(detail),
                 nearest=near,
             )
         case _:
-            found = shown(detail["input"])
-            return Problem(path=path or "input", found=found, allowed=allowed(detail))
+            found = format_value(detail["input"])
+            return Problem(path=path or "input", found=found, allowed=allowed_in_words(detail))
 
 
 def _wrong_tag(detail: ErrorDetails, path: str) -> Problem:
@@ -306,7 +306,7 @@ def _wrong_tag(detail: ErrorDetails, path: str) -> Problem:
     field = str(context.get("discriminator", "type")).strip("'")
     return Problem(
         path=f"{path}.{field}" if path else field,
-        found=shown(tag),
+        found=format_value(tag),
         allowed="one of " + ", ".join(known),
         nearest=nearest_name(tag, known),
     )

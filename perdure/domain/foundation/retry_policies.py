@@ -68,7 +68,7 @@ class Patience:
             self.away_since = clock()
             self.tried = 0
         self.waiting += 1
-        self.in_vain(why)
+        self.note_failure(why)
         try:
             with self.in_store(clock):
                 yield
@@ -77,16 +77,16 @@ class Patience:
             if not self.waiting:
                 self.why = ""
 
-    def in_vain(self, why: str) -> None:
+    def note_failure(self, why: str) -> None:
         """Count one try that failed, and keep why."""
         self.tried += 1
         self.why = why
 
-    def waited(self, now: float) -> float:
+    def store_seconds(self, now: float) -> float:
         """All the time with the store until now."""
         return self.total + (now - self.since if self.open else 0.0)
 
-    def told(self, now: float) -> StoreWait | None:
+    def store_wait(self, now: float) -> StoreWait | None:
         """What others are told while the store is away; None while it answers."""
         if not self.waiting:
             return None
@@ -99,7 +99,7 @@ PATIENCE: ContextVar[Patience | None] = ContextVar("perdure_patience", default=N
 
 
 @contextmanager
-def no_work(clock: Callable[[], float]) -> Generator[None]:
+def count_as_store_time(clock: Callable[[], float]) -> Generator[None]:
     """A block that is with the store in whatever it does; `clock` as for `Patience`."""
     patience = PATIENCE.get()
     if patience is None:

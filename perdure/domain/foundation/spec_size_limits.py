@@ -20,7 +20,7 @@ FREE = frozenset({"context", "metadata", "snapshot", "schema", "output_schema", 
 Steps = tuple[int | str, ...]
 
 
-def oversize(value: object) -> str | None:
+def size_problem(value: object) -> str | None:
     """The first part of a specification that is too large, with what to do; None for none."""
     return next(_oversize(value, ()), None)
 

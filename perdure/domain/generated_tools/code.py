@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perdure.domain.generated_tools.draft import ToolDraft, oversized
+from perdure.domain.generated_tools.draft import ToolDraft, size_problem
 from perdure.domain.generated_tools.forbidden_names import dangers, importable
 from perdure.domain.generated_tools.handler import Handler, find_handler
 from perdure.domain.generated_tools.name_resolution import Tangled
@@ -46,7 +46,7 @@ class Checked:
 
 def check_code(draft: ToolDraft) -> Checked | ToolRefused:
     """The parsed code and its handler, or why the code is not taken."""
-    large = oversized(draft)
+    large = size_problem(draft)
     if large is not None:
         return _shape(large)
     odd = _odd_text(draft.code)

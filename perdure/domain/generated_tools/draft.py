@@ -103,7 +103,7 @@ def read_draft(value: object) -> ToolDraft | Unreadable:
 
 def drafted(needed: NeededTool) -> ToolDraft | Unreadable:
     """A tool that a worker's result asks for; what it says of the tool becomes the schema's."""
-    if not is_text(needed.model_dump(mode="python")):
+    if not is_encodable(needed.model_dump(mode="python")):
         return Unreadable("a tool holds half of a character (a lone surrogate)")
     schema = needed.parameters
     if needed.description and schema and "description" not in schema:
@@ -125,7 +125,7 @@ class Wanted(NamedTuple):
     problems: tuple[str, ...]
 
 
-def oversized(draft: ToolDraft) -> str | None:
+def size_problem(draft: ToolDraft) -> str | None:
     """What of a draft is larger than a tool may be, as a sentence, or None."""
     sizes = (
         ("the code", len(draft.code), CODE_CHARACTERS),
@@ -163,7 +163,7 @@ def _length(value: JsonValue | Sequence[JsonValue]) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
-def is_text(value: object) -> bool:
+def is_encodable(value: object) -> bool:
     """Whether everything in a value can be written as UTF-8."""
     try:
         json.dumps(value, ensure_ascii=False).encode()

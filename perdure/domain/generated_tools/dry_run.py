@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.json_extraction import encodable
+from perdure.domain.foundation.json_extraction import to_encodable
 from perdure.domain.generated_tools.draft import ToolExample
 from perdure.domain.generated_tools.rejections import Category, Stage, ToolRefused, refused
 
@@ -93,7 +93,9 @@ def _object(
         if not isinstance(key, str):
             raise _Odd(f"the result has a key that is no text at {path or 'the top'}: {key!r:.40}")
         room.take(characters=len(key))
-        found[encodable(key)] = _json(inner, room, depth - 1, f"{path}.{key[:40]}" if path else key)
+        found[to_encodable(key)] = _json(
+            inner, room, depth - 1, f"{path}.{key[:40]}" if path else key
+        )
     return found
 
 
@@ -117,7 +119,7 @@ def _json(value: object, room: _Room, depth: int, path: str) -> JsonValue:
             return float(value)
         case str():
             room.take(characters=len(value))
-            return encodable(value)
+            return to_encodable(value)
         case list() | tuple():
             return [_json(one, room, depth - 1, f"{path}[]") for one in value]
         case dict():
@@ -187,7 +189,7 @@ class Raised:
         return f"{self.kind}: {self.message}".rstrip(": ")[:SHOWN]
 
     @property
-    def refusal(self) -> bool:
+    def is_refusal(self) -> bool:
         """Whether this is how a tool says no to its input."""
         # A stub that raises on purpose refuses nothing: it is not written yet.
         return self.kind != "NotImplementedError" and (self.deliberate or self.kind == "ValueError")
@@ -213,7 +215,7 @@ class ToolSandbox(Protocol):
         ...
 
 
-def check_smoke(example: ToolExample, trial: Trial) -> ToolRefused | None:
+def smoke_refusal(example: ToolExample, trial: Trial) -> ToolRefused | None:
     """Why a declared example shows that the tool is wrong, or None."""
     call = f"the example {_shown(example.arguments)}"
     match trial:
@@ -228,13 +230,13 @@ def check_smoke(example: ToolExample, trial: Trial) -> ToolRefused | None:
             return _refused("smoke", "smoke", f"{call}: {why}")
 
 
-def check_dry_run(arguments: Mapping[str, JsonValue], trial: Trial) -> ToolRefused | None:
+def dry_run_refusal(arguments: Mapping[str, JsonValue], trial: Trial) -> ToolRefused | None:
     """Why plain inputs show that the tool cannot be offered, or None; a refusal of them is fine."""
     call = f"called with {_shown(arguments)}"
     match trial:
         case Returned():
             return None
-        case Raised(refusal=True):
+        case Raised(is_refusal=True):
             return None
         case Raised():
             told = f"{call} it crashed with {trial.words}; raise ValueError for input it refuses"

@@ -34,7 +34,7 @@ class ToolsFactorySettings(FrozenModel):
     worker_namespaces: dict[str, tuple[str, ...]] = {}
 
 
-def check_limits(
+def limits_refusal(
     settings: ToolsFactorySettings, *, worker: str, makers: Iterable[str], made: int = 0
 ) -> ToolRefused | None:
     """Why one more tool of a worker is one too many, or None.

@@ -37,7 +37,7 @@ RESERVED = frozenset(
     }
 )
 # A tool of such a name would look like something that does more than compute.
-MODULES = frozenset(
+RESERVED_MODULES = frozenset(
     {
         "asyncio", "builtins", "code", "codecs", "concurrent", "ctypes", "eval", "exec", "fcntl",
         "gc",
@@ -57,7 +57,7 @@ def namespace(name: str) -> str:
     return name.partition(".")[0]
 
 
-def check_name(
+def name_refusal(
     draft: ToolDraft,
     *,
     allowed: Sequence[str] = (),
@@ -87,7 +87,9 @@ def check_name(
         )
     first = namespace(name)
     # Namespaces of plugins are closed as well: a made tool must not pass for one of theirs.
-    if first in RESERVED | MODULES or any(namespace(one) == first for one in catalog if "." in one):
+    if first in RESERVED | RESERVED_MODULES or any(
+        namespace(one) == first for one in catalog if "." in one
+    ):
         return refused("name", 403, "name", f"the namespace {first!r} is reserved; choose another")
     for who, names in (("this run", allowed), ("this worker", agent_allowed)):
         if names and first not in names:

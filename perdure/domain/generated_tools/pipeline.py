@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.json_extraction import read_json
 from perdure.domain.generated_tools.code import Checked, check_code
-from perdure.domain.generated_tools.draft import ToolDraft, is_text
+from perdure.domain.generated_tools.draft import ToolDraft, is_encodable
 from perdure.domain.generated_tools.forbidden_names import importable
-from perdure.domain.generated_tools.messages import MakeToolRequest, check_limits
-from perdure.domain.generated_tools.naming import check_name
+from perdure.domain.generated_tools.messages import MakeToolRequest, limits_refusal
+from perdure.domain.generated_tools.naming import name_refusal
 from perdure.domain.generated_tools.rejections import ToolRefused, refused
-from perdure.domain.generated_tools.schema import check_schema
-from perdure.domain.generated_tools.stub_detection import check_placeholder
+from perdure.domain.generated_tools.schema import schema_refusal
+from perdure.domain.generated_tools.stub_detection import placeholder_refusal
 from perdure.domain.llm.structured_replies import BadReply, read_shape
 
 
@@ -41,7 +41,7 @@ def check_admission(
     if not step.settings.enabled:
         told = "this run makes no tools (delegation.tools_factory.enabled is false)"
         return refused("enabled", 403, "disabled", told)
-    name = check_name(
+    name = name_refusal(
         draft,
         allowed=step.settings.namespaces,
         agent_allowed=namespaces,
@@ -52,7 +52,7 @@ def check_admission(
         return name
     if step.taken.get(draft.name) == draft.hash:
         return ToolAdmitted()  # the run has it already: nothing more is made
-    limit = check_limits(step.settings, worker=step.worker, makers=step.makers, made=made)
+    limit = limits_refusal(step.settings, worker=step.worker, makers=step.makers, made=made)
     return limit or ToolAdmitted()
 
 
@@ -61,7 +61,7 @@ def check_text(draft: ToolDraft) -> Checked | ToolRefused:
     checked = check_code(draft)
     if isinstance(checked, ToolRefused):
         return checked
-    return check_schema(draft, checked.handler) or check_placeholder(checked) or checked
+    return schema_refusal(draft, checked.handler) or placeholder_refusal(checked) or checked
 
 
 REPAIR_SYSTEM = (
@@ -141,7 +141,7 @@ def read_repair(text: str, draft: ToolDraft) -> ToolDraft | BadReply:
         return BadReply(("schema is the JSON schema of the arguments, an object",))
     code = given.code.replace("\r\n", "\n").strip("\n") + "\n"
     # JSON inside of JSON can hold it, and the repaired tool could not be stored.
-    if not is_text([code, parameters]):
+    if not is_encodable([code, parameters]):
         return BadReply(("the tool holds half of a character (a lone surrogate)",))
     return draft.model_copy(
         update={"code": code, "parameters": draft.parameters if parameters is None else parameters}

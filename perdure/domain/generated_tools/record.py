@@ -75,7 +75,7 @@ def describe(draft: ToolDraft, summary: str) -> str:
     return " ".join(text.split())[:DESCRIPTION_CHARACTERS]
 
 
-def may_use(tool: GeneratedTool, makers: Iterable[ToolAuthor], *, root: str) -> str | None:
+def use_refusal(tool: GeneratedTool, makers: Iterable[ToolAuthor], *, root: str) -> str | None:
     """Why a run may not use a tool, or None.
 
     It may use what its own tree made, and what a person approved, never what a person rejected.

@@ -41,7 +41,7 @@ _ANNOTATED: dict[str, frozenset[str]] = {
 _ANYTHING = frozenset({"Any", "object"})
 
 
-def check_schema(draft: ToolDraft, handler: Handler) -> ToolRefused | None:
+def schema_refusal(draft: ToolDraft, handler: Handler) -> ToolRefused | None:
     """Why schema and handler do not belong together, or None."""
     problem = next(_problems(draft.parameters, handler), None)
     return None if problem is None else refused("schema", 400, "schema", problem)

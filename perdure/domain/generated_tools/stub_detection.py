@@ -28,7 +28,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def check_placeholder(checked: Checked) -> ToolRefused | None:
+def placeholder_refusal(checked: Checked) -> ToolRefused | None:
     """Why a tool is a stand-in for one, or None."""
     canned = _canned(checked.module)
     if canned is not None:

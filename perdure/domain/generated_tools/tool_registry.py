@@ -63,25 +63,25 @@ class Toolbox(FrozenModel):
         """The worker behind every tool that this run made."""
         return tuple(tool.worker for tool in self.tools.values() if tool.worker is not None)
 
-    def begun(self, draft: str) -> Self:
+    def with_begun_draft(self, draft: str) -> Self:
         """One more draft was handed in; one that is under way already stays as it is."""
         if draft in self.under_way:
             return self
         under_way = {**self.under_way, draft: (draft, 0)}
         return self._with(metrics=self.metrics.attempted(), under_way=under_way)
 
-    def failed(self, stage: Stage) -> Self:
+    def with_failure(self, stage: Stage) -> Self:
         return self._with(metrics=self.metrics.failed(stage))
 
-    def repairing(self) -> Self:
+    def with_repair_attempt(self) -> Self:
         return self._with(metrics=self.metrics.repairing())
 
-    def repaired(self, draft: str, by: str) -> Self:
+    def with_repaired_draft(self, draft: str, by: str) -> Self:
         """A repair of a draft is at another address."""
         _, repairs = self.under_way.get(draft, (draft, 0))
         return self._with(under_way={**self.under_way, draft: (by, repairs + 1)})
 
-    def offered(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
+    def with_tool(self, name: str, tool: PinnedTool, *, cached: bool, repaired: bool) -> Self:
         """A tool is on offer from now on; one of the same name and hash stays as it is."""
         known = self.tools.get(name)
         # A tool that the run was given stays one that it did not make.
@@ -91,23 +91,25 @@ class Toolbox(FrozenModel):
             metrics=self.metrics.succeeded(cached=cached, repaired=repaired),
         )
 
-    def asked(self, hash: str, gate: str | None) -> Self:
+    def with_gate(self, hash: str, gate: str | None) -> Self:
         """A person is asked about a hash; None when that is over."""
         others = {one: name for one, name in self.gates.items() if one != hash}
         return self._with(gates=others if gate is None else {**others, hash: gate})
 
-    def denied_for(self, hash: str) -> Self:
+    def with_denial(self, hash: str) -> Self:
         """A person denied the run this code, however often it is handed in again."""
         return self._with(denied=(*self.denied, hash)[-HANDLED_KEPT:])
 
-    def done_with(self, draft: str) -> Self:
+    def with_handled_draft(self, draft: str) -> Self:
         """A draft was handled to its end."""
         # By the address of the text that the worker handed in, whatever a repair made of it.
         others = {one: stands for one, stands in self.under_way.items() if one != draft}
         handled = (*self.handled, draft)[-HANDLED_KEPT:]
         return self._with(handled=handled, under_way=others)
 
-    def joined(self, made: Mapping[str, str], metrics: ToolMetrics, *, worker: str) -> Self:
+    def with_tools_below(
+        self, made: Mapping[str, str], metrics: ToolMetrics, *, worker: str
+    ) -> Self:
         """With what a worker's own workers made; a name that is taken keeps its tool."""
         new = {name: PinnedTool(hash=hash, worker=worker) for name, hash in made.items()}
         # As in `check_name`: a name that is taken gets no other code.

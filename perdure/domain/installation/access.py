@@ -116,7 +116,7 @@ class ApiToken(FrozenModel):
         replaced = self.former_until is None or now >= self.former_until
         return "replaced" if not current and replaced else "usable"
 
-    def ended(self, standing: Standing) -> Ended | None:
+    def end_notice(self, standing: Standing) -> Ended | None:
         """What the owner of a token that ended is told; None for any other standing."""
         who = f"The token {self.name!r} ({self.id})"
         rotate = f"perdure api token rotate {self.id}"

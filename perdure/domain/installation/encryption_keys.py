@@ -5,7 +5,7 @@ from datetime import datetime
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotAllowed
 
-NO_KEY = "(unknown)"
+UNKNOWN_KEY = "(unknown)"
 NAMED = 3
 
 

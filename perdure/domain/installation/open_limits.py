@@ -15,11 +15,11 @@ class OpenLimits(FrozenModel):
     above: Above = "wait"
 
     @property
-    def none(self) -> bool:
+    def is_unlimited(self) -> bool:
         """Whether any start may go ahead."""
         return self.runs is None and self.per_tenant is None
 
-    def reached(self, tenant: str | None, *, total: int, own: int) -> str | None:
+    def start_refusal(self, tenant: str | None, *, total: int, own: int) -> str | None:
         """Which limit keeps a run of this tenant from starting, in words; None if none does.
 
         Args:

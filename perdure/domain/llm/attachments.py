@@ -113,7 +113,7 @@ def size_in_words(size: int) -> str:
     return f"{size / 1_024:.0f} KB" if size < 1_024 * 1_024 else f"{size / (1_024 * 1_024):.1f} MB"
 
 
-def examined(
+def read_attachment(
     data: bytes, *, name: str, ref: str, measure: Measure = not_measured
 ) -> Attachment | str:
     """The attachment that the content makes, or why no model can be shown it, with the cure.
@@ -167,7 +167,7 @@ def _unfit(found: Measures) -> str:
     return ""
 
 
-def too_much(attachments: Sequence[Attachment]) -> str:
+def amount_problem(attachments: Sequence[Attachment]) -> str:
     """Why a task cannot show all this at once, with the cure; empty where it can."""
     size = sum(one.bytes for one in attachments)
     pages = sum(one.pages or 0 for one in attachments)

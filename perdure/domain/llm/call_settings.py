@@ -69,7 +69,7 @@ class CallSettings(FrozenModel):
         own = self.model_copy(update={"max_output_tokens": None})
         return None if own == CallSettings() else own
 
-    def unable(self, card: ModelProfile) -> Iterator[tuple[str, str]]:
+    def problems_with(self, card: ModelProfile) -> Iterator[tuple[str, str]]:
         """The settings that a model cannot follow: the field, and why in words."""
         way = "tokens" if isinstance(self.thinking, int) else self.thinking
         if way is not None and not _can(way, card.thinking):
@@ -87,7 +87,7 @@ class CallSettings(FrozenModel):
 
     def within(self, card: ModelProfile) -> "CallSettings":
         """The settings without those that a model cannot follow."""
-        left_out = [field for field, _ in self.unable(card)]
+        left_out = [field for field, _ in self.problems_with(card)]
         if card.thinking == ():
             left_out.append(
                 "thinking"

@@ -81,11 +81,11 @@ def _block(block: Block, place: tuple[int, int], shown: set[Key], card: ModelPro
 
 def instead(one: Attachment, card: ModelProfile) -> str:
     """What a model reads in the place of an image or PDF that it is not shown."""
-    why = TOO_MUCH if one.kind in card.attachments else cannot_see(one, card)
+    why = TOO_MUCH if one.kind in card.attachments else why_not_shown(one, card)
     return f"[{one.described}: {why}]"
 
 
-def unseen(
+def sight_problem(
     attachments: Sequence[Attachment], names: Sequence[str], cards: Mapping[str, ModelProfile]
 ) -> str:
     """Why these models cannot do a task that shows all this, with the cure; empty where they can.
@@ -99,11 +99,11 @@ def unseen(
         for one in attachments:
             if name in cards and one.kind not in cards[name].attachments:
                 what = "images" if one.kind == "image" else "PDFs"
-                told = f"{cannot_see(one, cards[name])}, but the task has {one.words}"
+                told = f"{why_not_shown(one, cards[name])}, but the task has {one.words}"
                 return f"{told}; name a model that takes {what}, or give the content as text"
     return ""
 
 
-def cannot_see(one: Attachment, card: ModelProfile) -> str:
+def why_not_shown(one: Attachment, card: ModelProfile) -> str:
     """Why a model is not shown something, in words for it and for people."""
     return f"{card.name} cannot be shown {'images' if one.kind == 'image' else 'PDFs'}"

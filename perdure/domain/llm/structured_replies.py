@@ -70,7 +70,7 @@ def object_schema(properties: Fields, *required: str) -> Fields:
     }
 
 
-def unfinished(stop_reason: str) -> BadReply | None:
+def unfinished_problem(stop_reason: str) -> BadReply | None:
     """Why a reply that stopped so says nothing yet; None for one that came to its end.
 
     A whole object in it is no answer: what did not come any more may have taken it back.
@@ -137,7 +137,7 @@ def flaw(found: Found) -> str:
     return _CUT if found.cut else ""
 
 
-def unread(fields: Fields, known: Collection[str]) -> list[str]:
+def unexpected_fields(fields: Fields, known: Collection[str]) -> list[str]:
     """Names of fields that nobody asked for and that may carry more than a remark.
 
     Empty ones say nothing, nor does a sum. A text, a number or a switch is a remark unless its name

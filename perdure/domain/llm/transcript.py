@@ -14,6 +14,7 @@ from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import MESSAGE_OVERHEAD_TOKENS, TokenSizes, estimate
 from perdure.domain.llm.attachments import Attachment
 
+GO_ON_PROMPT = "Go on with the task from here; what was said so far stands."
 ToolOutcome = Literal["ok", "error", "denied", "effect_uncertain", "interrupted"]
 
 
@@ -113,7 +114,7 @@ class TranscriptRef(FrozenModel):
     tokens: TokenSizes = TokenSizes()
 
 
-def user_text(*texts: str, pinned: bool = False) -> Message:
+def user_message(*texts: str, pinned: bool = False) -> Message:
     """A user message of one text block each; empty texts are left out."""
     said = [text for text in texts if text] or [""]
     blocks = tuple(TextBlock(type="text", text=text) for text in said)
@@ -126,7 +127,7 @@ def with_attachments(message: Message, attachments: Sequence[Attachment]) -> Mes
     return message.model_copy(update={"blocks": (*shown, *message.blocks)}) if shown else message
 
 
-def assistant_text(text: str) -> Message:
+def assistant_message(text: str) -> Message:
     return Message(role="assistant", blocks=(TextBlock(type="text", text=text),))
 
 
@@ -143,6 +144,14 @@ def closed(messages: Sequence[Message]) -> tuple[Message, ...]:
         if left and not answered:
             kept.append(Message(role="user", blocks=left))
     return tuple(kept)
+
+
+def resumable(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with every call answered, and a word to a model that spoke last."""
+    ready = closed(messages)
+    if ready and ready[-1].role == "assistant":
+        return (*ready, user_message(GO_ON_PROMPT))
+    return ready
 
 
 def _interrupted(use: ToolUseBlock) -> ToolResultBlock:

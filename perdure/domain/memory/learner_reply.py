@@ -113,7 +113,7 @@ def learner_prompt(course: RunHistory) -> str:
     )
 
 
-def again(problems: Sequence[str]) -> str:
+def retry_prompt(problems: Sequence[str]) -> str:
     """The second request to a learner whose first reply was unusable."""
     said = "\n".join(f"- {problem}" for problem in problems)
     return f"Your first reply could not be used:\n{said}\nReply again, whole."

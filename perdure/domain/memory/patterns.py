@@ -188,7 +188,7 @@ def skill_of(
     Raises:
         NotAllowed: no accepted run of these categories left an episode to write it from.
     """
-    told = worth_telling(pattern, episodes)
+    told = episodes_worth_telling(pattern, episodes)
     if not told:
         raise NotAllowed(
             f"No accepted run of {' or '.join(pattern.subject[:2])} says what worked.",
@@ -212,7 +212,7 @@ def skill_of(
     )
 
 
-def worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Sequence[Episode]:
+def episodes_worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Sequence[Episode]:
     """Accepted episodes of the pattern's categories, the best ones, each goal once."""
     wanted = categories_of(pattern)
     found = [

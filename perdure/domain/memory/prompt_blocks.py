@@ -68,7 +68,7 @@ def group_of(entry: MemoryEntry) -> Group | None:
             return None
 
 
-def tell(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> MemoryBlock:
+def block_of(ranked: Sequence[Ranked], *, limit: int, now: datetime) -> MemoryBlock:
     """The block of what may be told, in order of rank, within `limit` estimated tokens."""
     lines: dict[Group, list[str]] = {group: [] for group in _HEADINGS}
     shown: dict[Group, list[str]] = {group: [] for group in _HEADINGS}

@@ -9,11 +9,11 @@ from perdure.domain.foundation.base import ActivityMessage
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Kind, Learning, Skill, may_enter
-from perdure.domain.memory.prompt_blocks import MemoryBlock, one_line, tell
+from perdure.domain.memory.prompt_blocks import MemoryBlock, block_of, one_line
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.skills import ToldSkills, select_skills, tell_skills
 from perdure.domain.memory.store import Candidates
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 
 # Histories leave out what is a default here, in this message and those below: another default would
@@ -98,7 +98,7 @@ def recalled(
     asked: RecallRequest, known: Candidates, skills: Candidates, named: Sequence[Skill]
 ) -> Recalled:
     """Rank, select and tell within the request's tokens; what knowledge leaves, skills may use."""
-    terms = question(asked.goal, asked.category)
+    terms = question_terms(asked.goal, asked.category)
     chosen = select_skills(
         # A skill may be named and found as well. Named ones are looked up by themselves, since they
         # may share no word with the goal.
@@ -109,7 +109,7 @@ def recalled(
         now=asked.now,
     )
     room = int(asked.token_limit * KNOWLEDGE_SHARE) if chosen else asked.token_limit
-    knowledge = tell(rank(terms, known, now=asked.now), limit=room, now=asked.now)
+    knowledge = block_of(rank(terms, known, now=asked.now), limit=room, now=asked.now)
     left = asked.token_limit - estimate(knowledge.text).total
     # A proposal is held under its name and may not be told: it is missing all the same.
     at_hand = {skill.name.casefold() for skill in named if may_enter(skill)}

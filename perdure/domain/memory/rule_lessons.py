@@ -144,7 +144,7 @@ def lessons_of(course: RunHistory) -> tuple[Learning, ...]:
     return (*_drops(course), *_flat_ends(course), *_stubborn_blockers(course))
 
 
-def worth_asking(course: RunHistory) -> bool:
+def is_worth_asking(course: RunHistory) -> bool:
     """Whether a model may find more: there were several iterations, and enough went wrong."""
     return (
         len(course.records) >= ASKED_FROM_ITERATIONS and len(course.findings) >= ASKED_FROM_FINDINGS

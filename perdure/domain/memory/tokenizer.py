@@ -64,7 +64,7 @@ def searchable(entry: MemoryEntry) -> str:
     return "\n".join((*parts, entry.category or ""))
 
 
-def question(goal: str, category: str | None) -> tuple[str, ...]:
+def question_terms(goal: str, category: str | None) -> tuple[str, ...]:
     """The terms that a task asks memory about, each once: its category's, then the goal's first."""
     # The category first: the limit must cut words of a long goal.
     return tuple(dict.fromkeys(terms(f"{category or ''}\n{goal}")))[:TERMS_ASKED]

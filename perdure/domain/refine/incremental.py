@@ -123,7 +123,7 @@ def evidence_of(before: Evaluation | None) -> dict[str, tuple[str, ...]]:
     return {item.name: item.evidence for item in before.dimensions if item.evidence}
 
 
-def noted(
+def with_mode_and_drift(
     evaluation: Evaluation | None, look: Scope, before: Evaluation | None, changes: Changes | None
 ) -> Evaluation | None:
     """The evaluation with its mode, and with what changed since all was judged."""

@@ -8,7 +8,12 @@ from perdure.domain.budget.accounting import TIME_DIMENSIONS, LimitReached
 from perdure.domain.evaluation.check_termination import TerminationFacts
 from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.evaluation.scores import Evaluation, deciding_pass, failing, items_pass
+from perdure.domain.evaluation.scores import (
+    Evaluation,
+    failing,
+    has_passed_all_items,
+    has_passed_deciding_checks,
+)
 from perdure.domain.evaluation.trajectory import PERFECT, rounded
 from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.refs import BlobRef
@@ -47,7 +52,7 @@ def told_to_change(state: RefineState, *, rubric: Rubric, settings: RefineSettin
     return clipped(said, ADAPTATION_CHARACTERS)
 
 
-def adaptation(before: str | None, told: str) -> str | None:
+def adaptation_text(before: str | None, told: str) -> str | None:
     """What changed already, such as the model, and what is to change next."""
     return "; ".join(part for part in (before, told) if part) or None
 
@@ -58,9 +63,9 @@ CONDITION_ROWS = frozenset(
 )
 
 
-def fold(state: RefineState, rubric: Rubric) -> None:
+def note_draft(state: RefineState, rubric: Rubric) -> None:
     """Add the draft to trajectory, seen outputs and best, before anything is decided."""
-    draft, version = state.draft, kept_of(state)
+    draft, version = state.draft, draft_version(state)
     # A failure outweighs the evaluation: one that lacks a person's answer carries their earlier
     # scores, and would look complete.
     score = None if draft.failure is not None else score_of(rubric, draft.evaluation)
@@ -100,7 +105,7 @@ def written(draft: Draft) -> BlobRef | None:
     return draft.output or (draft.pieces[0] if draft.pieces else None)
 
 
-def kept_of(state: RefineState) -> BestDraft | None:
+def draft_version(state: RefineState) -> BestDraft | None:
     """The draft as a version that could be returned."""
     draft, output = state.draft, written(state.draft)
     if output is None:
@@ -129,7 +134,7 @@ def facts_of(
     """Everything the decision table looks at, the newest iteration included."""
     draft, evaluation = state.draft, state.draft.evaluation
     wall = (now - state.started_at).total_seconds()
-    spent = budgets.exhausted(state.budget, wall_time=wall)
+    spent = budgets.exhausted_limit(state.budget, wall_time=wall)
     scored = state.trajectory.current is not None
     return Facts(
         loop=TerminationFacts(
@@ -145,10 +150,12 @@ def facts_of(
         settings=settings,
         exhausted=_spent_dimension(draft.cut, spent),
         out_of_time=_clock(state, draft.cut, wall),
-        deciding_passed=scored and evaluation is not None and deciding_pass(rubric, evaluation),
+        deciding_passed=scored
+        and evaluation is not None
+        and has_passed_deciding_checks(rubric, evaluation),
         items_passed=scored
         and evaluation is not None
-        and items_pass(rubric, evaluation, settings.quality_threshold),
+        and has_passed_all_items(rubric, evaluation, settings.quality_threshold),
         escalation_asked=state.control.escalation is not None,
         tool_loop=state.tool_loop,
         failing_parts=_parts_left(settings, rubric, evaluation),
@@ -167,8 +174,8 @@ def quality_met(settings: RefineSettings, rubric: Rubric, version: BestDraft | N
     if version is None or version.score is None or version.evaluation is None or version.misfits:
         return False
     if settings.pattern == "checklist":
-        return items_pass(rubric, version.evaluation, settings.quality_threshold)
-    if deciding_pass(rubric, version.evaluation):
+        return has_passed_all_items(rubric, version.evaluation, settings.quality_threshold)
+    if has_passed_deciding_checks(rubric, version.evaluation):
         return True
     threshold = settings.success_threshold
     return version.score >= rounded(PERFECT if threshold is None else threshold)
@@ -206,7 +213,7 @@ def end_detail(state: RefineState, decision: Decision, *, wall_time: float) -> s
         return ""
     if state.draft.cut is not None:
         return state.draft.cut.detail
-    spent = budgets.exhausted(state.budget, wall_time=wall_time)
+    spent = budgets.exhausted_limit(state.budget, wall_time=wall_time)
     return spent.text if spent else ""
 
 
@@ -246,7 +253,7 @@ def record_of(
             "transcript": state.turn.head.hash if state.turn.head else base.transcript,
             "break_reason": decision.row if decision.ends else base.break_reason,
             "adapted": draft.adapted,
-            "adaptation": adaptation(base.adaptation, said),
+            "adaptation": adaptation_text(base.adaptation, said),
             "error": draft.failure or (draft.cut.detail or None if draft.cut else None),
         }
     )
@@ -262,7 +269,7 @@ def later_tokens(state: RefineState, newest: BestDraft | None) -> int:
     return state.task_tokens + newest.output.tokens.total + delta // 2
 
 
-def rescored(
+def rescore_best(
     state: RefineState, evaluation: Evaluation | None, rubric: Rubric, *, demands: str
 ) -> None:
     """Score the best output anew by what was amended; without a verdict it is unscored."""
@@ -284,7 +291,7 @@ def rescored(
     )
 
 
-def scored_anew(state: RefineState) -> RefineState:
+def apply_rescored_best(state: RefineState) -> RefineState:
     """The state in which a decision is made by an amended rubric: on its score of the best output.
 
     A newest draft that is the best one takes that score for good, another one keeps its own.

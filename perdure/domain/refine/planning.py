@@ -21,7 +21,7 @@ PLANNER_SYSTEM = (
 )
 # A plan is carried in the state, and into prompts: however long the reply, it stays short.
 MOST_STEPS = 12
-STEP_CHARACTERS = 240
+MAX_STEP_CHARACTERS = 240
 MOST_RISKS = 6
 
 
@@ -104,7 +104,7 @@ def read_plan(text: str) -> Plan | BadReply:
     return Plan(steps=steps, risks=tuple(_short(risk) for risk in given.risks[:MOST_RISKS]))
 
 
-def refined(plan: Plan, evaluation: Evaluation | None) -> Plan:
+def with_fix_steps(plan: Plan, evaluation: Evaluation | None) -> Plan:
     """The plan with its fix steps replaced by those that the open findings ask for.
 
     One step per open blocker or important finding that says how to fix it; without an evaluation
@@ -153,7 +153,7 @@ def planner_prompt(task: str, *, tools: Sequence[str], problems: Sequence[str] =
 PlanMode = Literal["auto", "on", "off"]
 
 
-def wants_plan(
+def plan_choice(
     mode: PlanMode, *, max_iterations: int, answer_only: bool, small_model: bool
 ) -> tuple[bool, str]:
     """Whether a plan is made, with the reason when it is not.
@@ -175,7 +175,7 @@ def wants_plan(
 
 
 def _short(text: str) -> str:
-    return clipped(" ".join(text.split()), STEP_CHARACTERS)
+    return clipped(" ".join(text.split()), MAX_STEP_CHARACTERS)
 
 
 MOST_CHARACTERS = 600

@@ -14,7 +14,7 @@ from perdure.domain.evaluation.demands import demand, hints
 from perdure.domain.evaluation.rubric import Dimension, Part, PartKind, Rubric, WorkedExample
 from perdure.domain.evaluation.scores import Evaluation, Finding
 from perdure.domain.foundation.plain_text import quoted
-from perdure.domain.llm.transcript import Message, assistant_text, user_text
+from perdure.domain.llm.transcript import Message, assistant_message, user_message
 from perdure.domain.outputs.parts import findings_on, part_label
 from perdure.domain.refine.spec import OutputSettings
 from perdure.domain.run.hooks import adaptation_lines
@@ -164,7 +164,7 @@ def added_text(brief: Brief) -> str:
 
 def first_messages(brief: Brief, rubric: Rubric, output: OutputSettings) -> tuple[Message, ...]:
     """The request for the first draft, after the worked example of the whole if there is one."""
-    request = user_text(task_text(brief, rubric, output.parts), added_text(brief), pinned=True)
+    request = user_message(task_text(brief, rubric, output.parts), added_text(brief), pinned=True)
     return (*_whole_example(rubric, output), request)
 
 
@@ -191,12 +191,12 @@ def part_request(
     said += _told(brief)
     said += _held_against(rubric, evaluation, part=part, draft=draft)
     ask = part_ask(brief.goal, part, hints(rubric.of_part(part)), output.parts)
-    request = user_text("\n\n".join([*said, ask]), pinned=True)
+    request = user_message("\n\n".join([*said, ask]), pinned=True)
     example = rubric.example_of(part)
     if example is None or not output.example_goal:
         return PartRequest(part, (request,))
-    shown = user_text(part_ask(output.example_goal, part, example.ask, output.parts))
-    answer = assistant_text(part_example(example, output.parts))
+    shown = user_message(part_ask(output.example_goal, part, example.ask, output.parts))
+    answer = assistant_message(part_example(example, output.parts))
     return PartRequest(part, (shown, answer, request))
 
 
@@ -304,8 +304,8 @@ def _whole_example(rubric: Rubric, output: OutputSettings) -> tuple[Message, ...
     if not examples or len(examples) < len(found) or not output.example_goal:
         return ()
     asks = example_asks(examples, output.parts)
-    answer = assistant_text(example_answer(examples, output.parts))
-    return (user_text(f"{output.example_goal}\n\n{asks}"), answer)
+    answer = assistant_message(example_answer(examples, output.parts))
+    return (user_message(f"{output.example_goal}\n\n{asks}"), answer)
 
 
 def _dimension_line(dimension: Dimension) -> str:

@@ -10,7 +10,7 @@ from perdure.domain.budget.accounting import Budget
 from perdure.domain.evaluation.check_termination import limits_with
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.outputs.diff import SeenOutputs
-from perdure.domain.refine.planning import refined
+from perdure.domain.refine.planning import with_fix_steps
 from perdure.domain.refine.spec import MAX_ITERATIONS, RefineSpec
 from perdure.domain.refine.state import Draft, RefineState
 from perdure.domain.run.result import Origin
@@ -54,7 +54,9 @@ def between_iterations(state: RefineState, *, ended: bool = False) -> RefineStat
             "newest": None if state.newest == state.kept else state.newest,
             "tool_loop": "none",
             "notes": [],
-            "plan": state.plan if state.turning else refined(state.plan, state.draft.evaluation),
+            "plan": state.plan
+            if state.turning
+            else with_fix_steps(state.plan, state.draft.evaluation),
             "budget": kept.budget.model_copy(update={"spent": spent}),
             "control": kept.control.model_copy(update={"guidance": guidance, "inputs": inputs}),
         }

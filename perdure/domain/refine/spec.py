@@ -18,7 +18,7 @@ from perdure.domain.evaluation.termination_conditions import (
 )
 from perdure.domain.evaluation.trajectory import CompareWith
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, repeated, shown
+from perdure.domain.foundation.problems import Problem, format_value, repeated
 from perdure.domain.run.spec import CommonSpec
 from perdure.domain.turns.output_schema import OutputSchema
 
@@ -83,7 +83,7 @@ def _any(patterns: Sequence[str], name: str) -> bool:
 HARD_ITERATION_LIMIT = 10
 MAX_ITERATIONS = 1_000
 QUALITY_THRESHOLD = 0.8
-MAX_DEFAULT = 3
+DEFAULT_MAX_ITERATIONS = 3
 
 Pattern = Literal["confidence", "improvement", "checklist", "strategies"]
 
@@ -121,7 +121,9 @@ def _default_threshold(fields: dict[str, object]) -> float | None:
 
 def _default_limit(fields: dict[str, object]) -> int:
     strategies = fields.get("strategies")
-    return len(strategies) if isinstance(strategies, tuple) and strategies else MAX_DEFAULT
+    return (
+        len(strategies) if isinstance(strategies, tuple) and strategies else DEFAULT_MAX_ITERATIONS
+    )
 
 
 class RefineSettings(FrozenModel):
@@ -243,7 +245,7 @@ def _strategy_problems(settings: RefineSettings) -> tuple[Problem, ...]:
 
 def _part_problems(kind: PartKind, rubric: Rubric) -> tuple[Problem, ...]:
     return tuple(
-        Problem(path=f"rubric[{index}].part", found=shown(dimension.part), allowed=allowed)
+        Problem(path=f"rubric[{index}].part", found=format_value(dimension.part), allowed=allowed)
         for index, dimension in enumerate(rubric.dimensions)
         if dimension.part is not None
         if (allowed := _part_problem(dimension.part, kind)) is not None
@@ -255,7 +257,7 @@ def bound_to_parts(rubric: Rubric) -> tuple[Problem, ...]:
     return tuple(
         Problem(
             path=f"rubric[{index}].part",
-            found=shown(dimension.part),
+            found=format_value(dimension.part),
             allowed="no part: only a refine run takes its output apart",
         )
         for index, dimension in enumerate(rubric.dimensions)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.domain.evaluation.check_termination import TerminationFacts, check_termination
-from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
+from perdure.domain.evaluation.outcomes import Outcome, RunEnd, run_end
 from perdure.domain.evaluation.trajectory import DEGRADATION_WINDOW, PERFECT, Trajectory
 from perdure.domain.refine.spec import RefineSettings
 from perdure.domain.turns.records import Decision as DecisionKind
@@ -157,14 +157,14 @@ def budget(facts: Facts) -> Decision | None:
     """Any budget dimension but time is spent."""
     if facts.exhausted is None:
         return None
-    return _end("abort_budget", "budget", ended("out_of_budget", facts.exhausted))
+    return _end("abort_budget", "budget", run_end("out_of_budget", facts.exhausted))
 
 
 def time(facts: Facts) -> Decision | None:
     """Active or wall time is spent."""
     if facts.out_of_time is None:
         return None
-    return _end("abort_timeout", "time", ended("deadline", facts.out_of_time))
+    return _end("abort_timeout", "time", run_end("deadline", facts.out_of_time))
 
 
 def answered(facts: Facts) -> Decision | None:
@@ -172,13 +172,13 @@ def answered(facts: Facts) -> Decision | None:
     if facts.answer_only is None or facts.failure is not None:
         return None
     reason = "read_only" if facts.answer_only == "read_only" else "completed"
-    return _end("accept", "answered", ended("accepted", reason))
+    return _end("accept", "answered", run_end("accepted", reason))
 
 
 def regression(facts: Facts) -> Decision | None:
     """The score fell by more than the threshold."""
     settings, trajectory = facts.settings, facts.trajectory
-    fell = trajectory.regressed(settings.regression_threshold, settings.compare_with)
+    fell = trajectory.has_regressed(settings.regression_threshold, settings.compare_with)
     if not (fell and settings.abort_on_regression):
         return None
     compared = (
@@ -187,7 +187,7 @@ def regression(facts: Facts) -> Decision | None:
     figures = (
         f"from {compared:g} to {trajectory.current:g}, allowed {settings.regression_threshold:g}"
     )
-    return _end("abort_regression", "regression", ended("regressed", "regression", figures))
+    return _end("abort_regression", "regression", run_end("regressed", "regression", figures))
 
 
 def first_failure(facts: Facts) -> Decision | None:
@@ -205,7 +205,7 @@ def passed(facts: Facts) -> Decision | None:
     if not facts.is_scored:
         return None
     if facts.settings.pattern == "checklist" and facts.items_passed and facts.enough_iterations:
-        return _end("accept", "quality", ended("accepted", "all_items_pass"))
+        return _end("accept", "quality", run_end("accepted", "all_items_pass"))
     # Whatever `min_iterations` says: more rounds could only break what is done.
     if facts.deciding_passed and facts.settings.pattern != "checklist":
         figures = "all deciding checks pass"
@@ -223,7 +223,7 @@ def quality(facts: Facts) -> Decision | None:
     # A mean can be high while one item fails, and a checklist needs them all.
     if settings.pattern == "checklist":
         return None
-    if not (facts.enough_iterations and facts.trajectory.reached(threshold)):
+    if not (facts.enough_iterations and facts.trajectory.has_reached(threshold)):
         return None
     figures = f"score {facts.trajectory.current:g}, threshold {threshold:g}"
     return _end("accept", "quality", _accepted(facts, figures))
@@ -242,7 +242,7 @@ def tool_loop_broken(facts: Facts) -> Decision | None:
     """The circuit breaker for repeated tool calls opened."""
     if facts.tool_loop != "broken":
         return None
-    return _end("abort_tool_loop", "tool_loop_broken", ended("tool_misuse", "tool_loop"))
+    return _end("abort_tool_loop", "tool_loop_broken", run_end("tool_misuse", "tool_loop"))
 
 
 def person(facts: Facts) -> Decision | None:
@@ -289,14 +289,14 @@ def repeated(facts: Facts) -> Decision | None:
     # With parts, passing ones are kept word for word: the whole may repeat while one part improves.
     if not facts.loop.repeated or facts.failing_parts > 0:
         return None
-    return _end("accept_best", "repeated", ended("best_effort", "repeated_output"))
+    return _end("accept_best", "repeated", run_end("best_effort", "repeated_output"))
 
 
 def degradation(facts: Facts) -> Decision | None:
     """The score kept falling."""
-    if not facts.trajectory.degrading(DEGRADATION_WINDOW):
+    if not facts.trajectory.is_degrading(DEGRADATION_WINDOW):
         return None
-    return _end("abort_regression", "degradation", ended("regressed", "degradation"))
+    return _end("abort_regression", "degradation", run_end("regressed", "degradation"))
 
 
 def little_gain(facts: Facts) -> Decision | None:
@@ -306,14 +306,16 @@ def little_gain(facts: Facts) -> Decision | None:
         return None
     if facts.failing_parts > 0:
         # A part may need several tries, of which the first gain nothing.
-        if not trajectory.without_improvement(facts.settings.patience):
+        if not trajectory.has_no_new_best(facts.settings.patience):
             return None
         figures = f"{trajectory.since_best} rounds without gain"
-    elif trajectory.diminishing(threshold):
+    elif trajectory.is_diminishing(threshold):
         figures = f"change {trajectory.change:+g}, wanted {threshold:+g}"
     else:
         return None
-    return _end("accept_best", "little_gain", ended("best_effort", "diminishing_returns", figures))
+    return _end(
+        "accept_best", "little_gain", run_end("best_effort", "diminishing_returns", figures)
+    )
 
 
 def plateau(facts: Facts) -> Decision | None:
@@ -322,9 +324,9 @@ def plateau(facts: Facts) -> Decision | None:
     patience = facts.settings.patience if facts.failing_parts > 0 else 1
     # A failed iteration counts as one without a new best, and is no plateau.
     compared = facts.is_scored and trajectory.scored > 1 and facts.enough_iterations
-    if not (compared and trajectory.without_improvement(patience)):
+    if not (compared and trajectory.has_no_new_best(patience)):
         return None
-    return _end("accept_best", "little_gain", ended("best_effort", "plateau"))
+    return _end("accept_best", "little_gain", run_end("best_effort", "plateau"))
 
 
 def second_failure(facts: Facts) -> Decision | None:
@@ -343,7 +345,7 @@ def go_on(facts: Facts) -> Decision:
 
 def _accepted(facts: Facts, figures: str) -> RunEnd:
     reason = "strategy_succeeded" if facts.settings.pattern == "strategies" else "quality_met"
-    return ended("accepted", reason, figures)
+    return run_end("accepted", reason, figures)
 
 
 def _limit(facts: Facts, limit: int, row: str) -> Decision | None:
@@ -351,14 +353,14 @@ def _limit(facts: Facts, limit: int, row: str) -> Decision | None:
     if completed < limit:
         return None
     return _end(
-        "accept_best", row, ended("best_effort", "max_iterations", f"{completed} of {limit}")
+        "accept_best", row, run_end("best_effort", "max_iterations", f"{completed} of {limit}")
     )
 
 
 def _failed(row: str, failure: Failure) -> Decision:
     if failure.reason == NO_OUTPUT:
-        return _end("abort_error", row, ended("no_output", "no_output", failure.message))
-    return _end("abort_error", row, ended("failed", failure.reason, failure.message))
+        return _end("abort_error", row, run_end("no_output", "no_output", failure.message))
+    return _end("abort_error", row, run_end("failed", failure.reason, failure.message))
 
 
 def _decision_of(outcome: Outcome) -> DecisionKind:

@@ -96,7 +96,7 @@ def ceiling(iteration: int, *, permitted: int) -> float:
     return first_two + (1.0 - first_two) * (iteration - 2) / (permitted - 2)
 
 
-def share_used(budget: Budget, iteration: int, *, permitted: int) -> bool:
+def is_share_used(budget: Budget, iteration: int, *, permitted: int) -> bool:
     """Whether an iteration has used what it may; never without a token limit."""
     limit = budget.limits.tokens
     # Zero means unlimited, as None does.

@@ -155,7 +155,7 @@ class ErasureStore(Protocol):
         """What is left of a tree that was erased before, maybe not to the end."""
         ...
 
-    async def named(self, runs: Sequence[str]) -> set[str]:
+    async def addresses_of(self, runs: Sequence[str]) -> set[str]:
         """Every address in a row of these runs."""
         ...
 
@@ -171,7 +171,7 @@ class ErasureStore(Protocol):
         """What is left to do."""
         ...
 
-    async def done(self, root: str) -> None:
+    async def close_erasure(self, root: str) -> None:
         """Note that the rows of a tree are gone, or that it cannot be erased."""
         ...
 
@@ -181,7 +181,7 @@ class ErasureStore(Protocol):
         """Write tombstones, and the addresses that are to go, before anything is dropped."""
         ...
 
-    async def marked(self, root: str = "") -> set[str]:
+    async def marked_addresses(self, root: str = "") -> set[str]:
         """Addresses that were to go and may be there still, of one tree or of all."""
         ...
 

@@ -219,7 +219,7 @@ class RoleDefinition(FrozenModel):
         return (self.model,) if isinstance(self.model, str) else self.model or ()
 
 
-def _with_short_form(schema: dict[str, JsonValue]) -> None:
+def _add_short_form(schema: dict[str, JsonValue]) -> None:
     """The schema of a loop as an author may write it: a condition may have its short form."""
     short: JsonValue = {
         "type": "object",
@@ -239,7 +239,7 @@ class LoopDefinition(FrozenModel):
     Without a condition the last stage's review decides, by criteria that are assumed.
     """
 
-    model_config = ConfigDict(json_schema_extra=_with_short_form)
+    model_config = ConfigDict(json_schema_extra=_add_short_form)
 
     name: str
     description: str = ""
@@ -257,7 +257,7 @@ class LoopDefinition(FrozenModel):
 
     @field_validator("roles")
     @classmethod
-    def _in_order(cls, value: tuple[RoleDefinition, ...]) -> tuple[RoleDefinition, ...]:
+    def _sorted_by_order(cls, value: tuple[RoleDefinition, ...]) -> tuple[RoleDefinition, ...]:
         wrong = [*_order_faults(value), *_stage_faults(value)]
         if wrong:
             raise ValueError("; ".join(wrong))
@@ -285,7 +285,7 @@ class LoopDefinition(FrozenModel):
         return value
 
     @property
-    def gate(self) -> RoleDefinition:
+    def review_stage(self) -> RoleDefinition:
         """The stage whose verdict counts: the one that is marked, else the last."""
         return next((role for role in self.roles if role.gate), self.roles[-1])
 
@@ -378,7 +378,7 @@ def required_by(snapshot: LoopSnapshot) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def unusable(
+def unusable_reasons(
     required: Mapping[str, Sequence[str]], tools: Sequence[ToolDefinition]
 ) -> dict[str, str]:
     """Why a worker with these tools cannot do what is required, by the place that requires it.

@@ -317,7 +317,7 @@ def status_of(end: End) -> StageStatus:
     return "completed"
 
 
-def share_used(state: RoleState, role: RoleDefinition, *, count_cache_reads: bool) -> bool:
+def is_share_used(state: RoleState, role: RoleDefinition, *, count_cache_reads: bool) -> bool:
     """Whether a stage has used what it may of the run's tokens or money, over all iterations."""
     if role.budget is None:
         return False
@@ -340,7 +340,7 @@ def _note_verdict(state: RoleState, verdict: VerdictRecord) -> None:
 
 def reviewer(definition: LoopDefinition, condition: Condition) -> str | None:
     """The stage that reviews what the others made; None where nobody does."""
-    return definition.gate.name if wants_verdict(condition) else None
+    return definition.review_stage.name if wants_verdict(condition) else None
 
 
 def _last_work(state: RoleState, gate: str | None) -> StageDone | None:

@@ -142,7 +142,7 @@ def read_filled(fields: Fields) -> LoopDefinition | tuple[Problem, ...]:
 
 def _verdict_problems(definition: LoopDefinition) -> tuple[Problem, ...]:
     """A verdict that is asked of a stage that runs a loop: what it hands back is work."""
-    gate = definition.gate
+    gate = definition.review_stage
     if gate.loop is None or not definition.criteria:
         return ()
     found = f"evaluation_bound, with the loop {gate.name} as the stage that reviews"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from perdure.domain.foundation.plain_text import is_blank
-from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.foundation.problems import Problem, format_value, nearest_name
 from perdure.domain.roles.definition import (
     DEFAULT_ACCESS,
     LoopDefinition,
@@ -146,7 +146,7 @@ def _nested(
     for role in definition.roles:
         if role.loop is None:
             continue
-        wrong += _without_goal(definition, role)
+        wrong += _blank_prompt_problems(definition, role)
         # What is too much was told with the loop that went too far.
         if role.loop.definition is None or tree.is_full:
             continue
@@ -171,13 +171,13 @@ def _too_many(asked: _Asked) -> Problem:
     return Problem(path=asked.path, found=f"more stages, with {way}", allowed=allowed)
 
 
-def _without_goal(definition: LoopDefinition, role: RoleDefinition) -> list[Problem]:
+def _blank_prompt_problems(definition: LoopDefinition, role: RoleDefinition) -> list[Problem]:
     """A stage whose loop could not start: its prompt is the goal, and people see nothing of it."""
     # Here, where parameters are put in; an empty one can leave such a prompt.
     if not is_blank(role.prompt):
         return []
     path = f"{definition.name}.roles.{role.name}.prompt"
-    return [Problem(path=path, found=shown(role.prompt), allowed="a text that is not empty")]
+    return [Problem(path=path, found=format_value(role.prompt), allowed="a text that is not empty")]
 
 
 def _endless(loop: NestedLoop, chain: tuple[str, ...], path: str) -> Problem | None:
@@ -245,7 +245,7 @@ def _values(definition: LoopDefinition, asked: _Asked) -> tuple[dict[str, str], 
     wrong += [
         Problem(
             path=f"{root}.{name}",
-            found=shown(given[name]),
+            found=format_value(given[name]),
             allowed=f"one of {', '.join(one.chosen_from)}",
             nearest=nearest_name(text_of(given[name]), one.chosen_from),
         )
@@ -291,7 +291,7 @@ def _unknown(library: Library, asked: _Asked) -> Problem:
     names = sorted(library.definitions)
     return Problem(
         path=f"{asked.path}.definition",
-        found=shown(asked.name),
+        found=format_value(asked.name),
         allowed="one of " + ", ".join(names),
         nearest=nearest_name(asked.name, names),
     )

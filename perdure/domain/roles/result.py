@@ -9,7 +9,7 @@ from perdure.domain.run.result_parts import exhausted_by, tree_artifacts, unadop
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.turns.turn import Ending
 
-_SEVERITIES = {"severity", "title", "detail", "fix", "location"}
+_FINDING_FIELDS = {"severity", "title", "detail", "fix", "location"}
 
 
 def returned(state: RoleState, *, gate: str | None = None) -> KeptIteration | None:
@@ -50,7 +50,7 @@ def role_result(
         iteration_count=state.record_count,
         spend=spend_report(state, wall_time=wall_time),
         open_findings=tuple(
-            finding.model_dump(mode="json", include=_SEVERITIES)
+            finding.model_dump(mode="json", include=_FINDING_FIELDS)
             for finding in (review.findings if review and is_open else ())
         ),
         artifacts=tree_artifacts(tree, kept=kept.tree) if kept else (),

@@ -20,7 +20,7 @@ from perdure.domain.llm.structured_replies import (
     object_schema,
     objects_with,
     shaped,
-    unread,
+    unexpected_fields,
 )
 from perdure.domain.memory.tokenizer import terms
 from perdure.domain.roles.review_reply_text import Reading, read_review, read_words
@@ -156,7 +156,7 @@ def _structured(found: Found) -> Verdict:
 
 def _surplus(fields: Fields) -> tuple[str, ...]:
     allowed = tuple(RoleVerdict.model_fields)
-    names = dict.fromkeys([*unread(fields, allowed), *denials(fields, allowed)])
+    names = dict.fromkeys([*unexpected_fields(fields, allowed), *denials(fields, allowed)])
     return tuple(
         f"Nobody asked for the field {name!r}; allowed: {', '.join(allowed)}." for name in names
     )

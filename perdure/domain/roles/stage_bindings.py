@@ -77,7 +77,7 @@ def stage_chain(role: RoleDefinition, executor: tuple[str, ...]) -> tuple[str, .
 def stage_extra(snapshot: LoopSnapshot, role: RoleDefinition) -> StageFrame:
     """What the frame of a stage holds beside goal, inputs and tools."""
     definition = snapshot.definition
-    judges = bool(definition.criteria) and role.name == definition.gate.name
+    judges = bool(definition.criteria) and role.name == definition.review_stage.name
     return StageFrame(
         loop=definition.name,
         stage=role.name,

@@ -18,7 +18,7 @@ from perdure.domain.llm.structured_replies import (
     flaw,
     objects_with,
     shaped,
-    unread,
+    unexpected_fields,
 )
 from perdure.domain.roles.review_reply_words import (
     ATTRIBUTION,
@@ -206,7 +206,7 @@ def read_goal(text: str) -> GoalVerdict:
         return _unclear(*given.problems)
     around = _from_text(found.around)
     is_denied = around.clear and not around.achieved
-    open_fields = [*unread(found.fields, _KNOWN), *denials(found.fields, _KNOWN)]
+    open_fields = [*unexpected_fields(found.fields, _KNOWN), *denials(found.fields, _KNOWN)]
     # Only a yes is doubted: a wrong no costs a round, a wrong yes the goal.
     is_contradicted = given.achieved and (is_denied or not found.concludes or bool(open_fields))
     rationale = given.rationale or _reason(found.around)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from perdure.domain.budget.accounting import MAX_ITERATIONS
 from perdure.domain.evaluation.check_termination import TerminationFacts, check_termination
-from perdure.domain.evaluation.outcomes import Outcome, RunEnd, ended
+from perdure.domain.evaluation.outcomes import Outcome, RunEnd, run_end
 from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.evaluation.trajectory import Trajectory
 from perdure.domain.turns.records import Decision
@@ -89,11 +89,13 @@ class RoleDecision:
 def decide(facts: RoleFacts) -> RoleDecision:
     """Apply the first row that matches."""
     if facts.failure is not None:
-        return _over("stage_failed", "abort_error", ended("failed", "stage_failed", facts.failure))
+        return _over(
+            "stage_failed", "abort_error", run_end("failed", "stage_failed", facts.failure)
+        )
     if facts.exhausted is not None:
-        return _over("budget", "abort_budget", ended("out_of_budget", *facts.exhausted))
+        return _over("budget", "abort_budget", run_end("out_of_budget", *facts.exhausted))
     if facts.out_of_time is not None:
-        return _over("deadline", "abort_timeout", ended("deadline", *facts.out_of_time))
+        return _over("deadline", "abort_timeout", run_end("deadline", *facts.out_of_time))
     # A verdict of success counts on the last permitted round too: limits are looked at later.
     early = check_termination(facts.condition, _termination_facts(facts, completed=0))
     success = early if early is not None and early.outcome == "accepted" else None
@@ -124,7 +126,7 @@ def _by_limits(facts: RoleFacts) -> RoleDecision:
         return _over("condition", decision, verdict)
     if facts.completed >= facts.limit:
         figures = f"{facts.completed} of {facts.limit}"
-        limit = ended("best_effort", "max_iterations", figures)
+        limit = run_end("best_effort", "max_iterations", figures)
         return _over("round_limit", "accept_best", limit)
     return RoleDecision("next", "continue", _why_on(facts))
 

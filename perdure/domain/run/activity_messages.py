@@ -36,8 +36,9 @@ from perdure.domain.run.result import SpendReport
 from perdure.domain.tools.definitions import AccessLevel, ToolDefinition, ToolGrant
 from perdure.domain.turns.entries import Entry, ResultsEntry
 from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.repeated_tool_calls import ToolCounters
 from perdure.domain.turns.settings import InitialMessage, ToolsSpec
-from perdure.domain.turns.tool_call_rules import RequestedCall, ToolCounters, ToolPolicy
+from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 
 
 class StageTools(ActivityMessage):

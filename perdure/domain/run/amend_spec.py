@@ -8,7 +8,7 @@ from pydantic import JsonValue, ValidationError
 
 from perdure.domain.budget import accounting as budgets
 from perdure.domain.budget.accounting import Budget, BudgetLimits
-from perdure.domain.budget.amend import beyond_share
+from perdure.domain.budget.amend import beyond_share_refusal
 from perdure.domain.evaluation.human_scores import BadScores, read_scores
 from perdure.domain.foundation.plain_text import folded
 from perdure.domain.foundation.problems import problems_of
@@ -120,7 +120,9 @@ def raise_refusal(
     gate = gate_named(state, message.gate)
     if gate is None or gate.kind != "budget":
         return None
-    spent = budgets.exhausted(budget, wall_time=wall_time, within_iteration=gate.within_iteration)
+    spent = budgets.exhausted_limit(
+        budget, wall_time=wall_time, within_iteration=gate.within_iteration
+    )
     # `>=` below: all that happens in one workflow task has the same time.
     if spent is None and any(
         "budget" in one.changes and one.at >= gate.opened_at for one in state.amendments
@@ -140,7 +142,7 @@ def share_refusal(
     """Why a run below another may not have the limits that it is sent; None for all else."""
     if parent is None or not isinstance(message, Amend) or not message.budget:
         return None
-    return beyond_share(budget.limits, message.budget, share=share, parent=parent)
+    return beyond_share_refusal(budget.limits, message.budget, share=share, parent=parent)
 
 
 def unheard_refusal(state: Control, message: AnyMessage, *, deadline_passed: bool) -> str | None:

@@ -91,15 +91,15 @@ class AuditStore(Protocol):
 class VerbAudit(Protocol):
     """Writes down what a run is asked, and who started it."""
 
-    async def started(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
+    async def note_start(self, run: str | None, *, by: str, about: str, refused: str = "") -> None:
         """A run was started, or was refused with these words."""
         ...
 
-    async def asked(self, run: str, message: AnyMessage) -> AuditEntry | None:
+    async def note_message(self, run: str, message: AnyMessage) -> AuditEntry | None:
         """Record a command before it is sent."""
         ...
 
-    async def answered(self, entry: AuditEntry | None, *, refused: str = "") -> None:
+    async def note_answer(self, entry: AuditEntry | None, *, refused: str = "") -> None:
         """The run took it, or refused it with these words."""
         ...
 

@@ -111,13 +111,15 @@ def known_below(
     return tuple(sorted(found, key=lambda question: (question.opened_at, question.key)))
 
 
-def told_up(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> tuple[Question, ...]:
+def questions_for_parent(
+    run: str, gates: Sequence[Gate], below: Sequence[Question]
+) -> tuple[Question, ...]:
     """The questions a run reports to its parent: its own first, up to the limit."""
     own = (question_of(run, gate) for gate in gates)
     return (*own, *below)[:MOST_QUESTIONS]
 
 
-def told_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> GatesBelow:
+def gates_for_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> GatesBelow:
     """What a run tells the foreign workflow that awaits it."""
     own = (
         OpenGate(
@@ -138,7 +140,7 @@ def told_outside(run: str, gates: Sequence[Gate], below: Sequence[Question]) -> 
     return GatesBelow(run=run, questions=(*own, *others)[:MOST_QUESTIONS])
 
 
-def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | None:
+def report_refusal(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | None:
     """Why a report is not from a child of this run, or None."""
     if not any(child.id == message.run and child.open for child in children):
         return f"{message.run} is no open child of this run"
@@ -150,7 +152,7 @@ def unheard(message: QuestionsBelow, children: Sequence[ChildStatus]) -> str | N
     return f"{foreign[0]} does not work for {message.run}" if foreign else None
 
 
-def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
+def questions_by_name(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
     """The child questions that match a name: `RUN:g1-7f3a`, or a gate's name alone."""
     # From the right: the id of a run may hold colons, a gate's name has none.
     run, separator, name = named.strip().rpartition(":")
@@ -164,7 +166,7 @@ def meant(questions: Sequence[Question], named: str) -> tuple[Question, ...]:
     )
 
 
-def refused_below(found: Sequence[Question], message: Answer) -> str | None:
+def answer_below_refusal(found: Sequence[Question], message: Answer) -> str | None:
     """Why an answer to a question below is not passed on, or None; the child checks it again."""
     if len(found) > 1:
         listed = ", ".join(question.key for question in found)

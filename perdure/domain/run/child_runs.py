@@ -279,7 +279,7 @@ def slice_usage(line: Mapping[str, object]) -> Usage:
     return Usage(input_tokens=prompt - cached, output_tokens=output, cache_read_tokens=cached)
 
 
-def noted(known: Sequence[ChildStatus], child: ChildStatus) -> list[ChildStatus]:
+def with_child_status(known: Sequence[ChildStatus], child: ChildStatus) -> list[ChildStatus]:
     """The children with one changed or added; of the ended ones only the newest are kept."""
     kept = [other for other in known if other.id != child.id]
     place = next((n for n, other in enumerate(known) if other.id == child.id), len(kept))

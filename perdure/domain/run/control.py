@@ -16,7 +16,7 @@ from perdure.domain.evaluation.outcomes import Lifecycle
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import clipped
-from perdure.domain.foundation.problems import problems_of, told
+from perdure.domain.foundation.problems import problems_of, render_problems
 from perdure.domain.run import gates as gating
 from perdure.domain.run.gates import Gate, GateAnswer
 from perdure.domain.run.messages import (
@@ -29,12 +29,17 @@ from perdure.domain.run.messages import (
     Resume,
     Retry,
     Stop,
+    amendment_size_refusal,
     content_digest,
-    too_large,
-    too_long,
-    too_much,
+    is_too_long,
+    waiting_refusal,
 )
-from perdure.domain.turns.guidance import PendingInput, Said, too_much_said, unknown_numbers
+from perdure.domain.turns.guidance import (
+    PendingInput,
+    Said,
+    standing_refusal,
+    unknown_number_refusal,
+)
 
 Phase = Literal[
     "starting",
@@ -127,7 +132,7 @@ class VerbEffect(FrozenModel):
     budget: Budget | None = None
 
 
-def refuse(
+def verb_refusal(
     state: Control,
     message: AnyMessage,
     *,
@@ -139,9 +144,9 @@ def refuse(
     """Why the verb is not allowed now, naming the state, or None."""
     if state.ended:
         return "the run has ended; after a failure `retry` goes on with it"
-    if too_long(_text_of(message)):
+    if is_too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
-    if isinstance(message, Amend) and (why := too_large(message)):
+    if isinstance(message, Amend) and (why := amendment_size_refusal(message)):
         return why
     match message:
         case Pause() | Resume() | Stop() | Escalate():
@@ -166,13 +171,13 @@ def refuse(
             assert_never(message)
 
 
-def seen(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:
+def is_repeat(state: Control, message: AnyMessage, request_id: str | None = None) -> bool:
     """Whether a message with this request id had its effect already."""
     name = message.request_id or request_id
     return name is not None and name in state.requests
 
 
-def reused(state: Control, message: AnyMessage) -> str | None:
+def reused_id_refusal(state: Control, message: AnyMessage) -> str | None:
     """Why a message is not the repeat that its request id calls it, or None.
 
     A client that numbers its messages anew, or sends one id with all, would otherwise be told that
@@ -185,7 +190,7 @@ def reused(state: Control, message: AnyMessage) -> str | None:
     return f"the request id {name!r} was used for another message; send this one with its own"
 
 
-def take(
+def apply_verb(
     state: Control,
     message: AnyMessage,
     *,
@@ -245,7 +250,7 @@ def note_refused(state: Control, verb: str, why: str) -> None:
     state.refused_signals = [*state.refused_signals[1 - NOTES_KEPT :], note[:NOTE_CHARACTERS]]
 
 
-def end(state: Control) -> None:
+def close_control(state: Control) -> None:
     """Refuse every verb from now on and close the open questions."""
     state.ended = True
     state.gates = {name: gate for name, gate in state.gates.items() if not gate.open}
@@ -351,18 +356,18 @@ def _refuse_amend(
     state: Control, message: Amend, *, budget: Budget, wall_time: float, rubric_allowed: bool
 ) -> str | None:
     removed = message.remove or message.remove_texts
-    changes = message.budget or message.guidance or message.edits or removed
+    changes = message.budget or message.guidance or message.has_edits or removed
     if not changes and message.rubric is None:
         return "amend needs a budget, a rubric or guidance"
     if message.rubric is not None and not rubric_allowed:
         return "only a refine run takes another rubric while it goes on"
-    if message.guidance and (why := too_much(*state.guidance, message.guidance)):
+    if message.guidance and (why := waiting_refusal(*state.guidance, message.guidance)):
         return why
     # What is taken back makes room for what the same message says.
     left = [said for said in state.standing if not _taken_back(said, message)]
-    if why := unknown_numbers(state.standing, message.remove):
+    if why := unknown_number_refusal(state.standing, message.remove):
         return why
-    if why := too_much_said(left, message.guidance):
+    if why := standing_refusal(left, message.guidance):
         return why
     try:
         if message.rubric is not None:
@@ -370,7 +375,9 @@ def _refuse_amend(
         amend(budget, message.budget, wall_time=wall_time)
     # Of the rubric alone: `amend` has told its own in words, as a plain `ValueError`.
     except ValidationError as error:
-        return clipped(told(problems_of(error, message.rubric, root="rubric")), NOTE_CHARACTERS)
+        return clipped(
+            render_problems(problems_of(error, message.rubric, root="rubric")), NOTE_CHARACTERS
+        )
     except ValueError as error:
         return clipped(str(error), NOTE_CHARACTERS)
     return None
@@ -381,9 +388,9 @@ def _refuse_input(state: Control, message: AddInput, *, inputs_allowed: bool) ->
         return "a learning run reads what it was given alone; say it to the run it learns from"
     if not (message.text or message.ref):
         return "the input is empty"
-    if why := too_much_said(state.standing, message.text):
+    if why := standing_refusal(state.standing, message.text):
         return why
-    return too_much(*(given.text for given in state.inputs), message.text)
+    return waiting_refusal(*(given.text for given in state.inputs), message.text)
 
 
 def _text_of(message: AnyMessage) -> str | None:

@@ -33,7 +33,7 @@ def charged(
     return {**slices, name: added}
 
 
-def with_child(state: LoopState, child: str, spend: SpendReport) -> None:
+def charge_child(state: LoopState, child: str, spend: SpendReport) -> None:
     """Add what a child run used to the splits of its parent; many children share one line."""
     state.by_phase = _merged(state.by_phase, spend.by_phase)
     state.by_model = _merged(state.by_model, spend.by_model)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from perdure.domain.foundation.base import FrozenModel, slim
+from perdure.domain.foundation.base import FrozenModel, share_field_names
 
 EventType = Literal[
     "run_started",
@@ -83,7 +83,7 @@ class Ring(FrozenModel):
     ) -> "Ring":
         """The ring with one more event, the oldest dropped when it is full."""
         # Each run that a worker holds keeps up to 200 of these in memory.
-        event = slim(
+        event = share_field_names(
             Event(
                 seq=self.last + 1, at=at, run=run, iteration=iteration, type=type, data=data or {}
             )

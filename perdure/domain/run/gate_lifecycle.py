@@ -51,7 +51,7 @@ def open_gate(
     return gate
 
 
-def read_answer(state: Control, gate: str) -> None:
+def note_answer_read(state: Control, gate: str) -> None:
     """Note that the loop has read the answer of a gate."""
     state.awaited = [name for name in state.awaited if name != gate]
 
@@ -61,7 +61,7 @@ def close_expired(state: Control, *, now: datetime) -> tuple[Gate, ...]:
     closed: list[Gate] = []
     for gate in state.open_gates:
         choice = gating.expiry_choice(gate)
-        if gating.expired(gate, now) and choice is not None:
+        if gating.is_expired(gate, now) and choice is not None:
             answer = GateAnswer(choice=choice, text=None, by="deadline", at=now, expired=True)
             closed.append(gate.model_copy(update={"answer": answer}))
     for gate in closed:

@@ -202,7 +202,7 @@ def _means(hash: str, begins: str | None, args_hash: str | None) -> bool:
     return hash.startswith(begins or "") and args_hash in {None, hash}
 
 
-def expired(gate: Gate, now: datetime) -> bool:
+def is_expired(gate: Gate, now: datetime) -> bool:
     """Whether the deadline of an open gate has passed."""
     # `>=`: the timer that wakes the run is set for the deadline itself.
     return gate.open and gate.deadline is not None and now >= gate.deadline

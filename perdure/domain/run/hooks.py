@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, field_validator
 from perdure.domain.evaluation.checks import PLUGIN_NAME
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.errors import PerdureError
-from perdure.domain.foundation.problems import Problem, nearest_name, shown
+from perdure.domain.foundation.problems import Problem, format_value, nearest_name
 from perdure.domain.turns.records import IterationRecord
 
 HookKind = Literal["adapt", "on_iteration", "on_end"]
@@ -265,7 +265,7 @@ def _unknown(path: str, hook: WantedHook, known: Collection[str]) -> Problem:
     names = ", ".join(sorted(known)) or f"none: the worker serves no hook of kind {hook.kind}"
     return Problem(
         path=path,
-        found=shown(hook.name),
+        found=format_value(hook.name),
         allowed=f"{names} (a plugin brings more: --plugin FILE)",
         nearest=nearest_name(hook.name, sorted(known)),
     )

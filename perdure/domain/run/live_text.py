@@ -219,7 +219,7 @@ class Watches:
             for run, beat in beats.items()
         }
 
-    def covers(self, run: str, now: float) -> bool:
+    def is_watched(self, run: str, now: float) -> bool:
         """Whether somebody watches a run, or one above it."""
         return any(
             now - since <= self._lease_s

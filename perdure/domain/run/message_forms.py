@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from perdure.domain.foundation.plain_text import clipped
-from perdure.domain.foundation.problems import allowed, nearest_name, path_of, shown
+from perdure.domain.foundation.problems import allowed_in_words, format_value, nearest_name, path_of
 from perdure.domain.run.messages import MESSAGES, Answer, AnyMessage, ShortAnswer
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -192,13 +192,13 @@ def _misread(verb: str, why: str) -> Misread:
 def _kind(value: object) -> str:
     match value:
         case str():
-            return f"the text {shown(value)}"
+            return f"the text {format_value(value)}"
         case bytes():
             return f"{len(value)} bytes"
         case list():
             return f"a list of {len(value)}"
         case bool() | int() | float():
-            return shown(value)
+            return format_value(value)
         case _:
             return f"a value of type {type(value).__name__}"
 
@@ -213,11 +213,11 @@ def _told(detail: ErrorDetails, form: type[BaseModel]) -> str:
         case "missing":
             return f"`{place}` is missing"
         case _:
-            return f"`{place}`: found {_short(detail['input'])}, wanted {allowed(detail)}"
+            return f"`{place}`: found {_short(detail['input'])}, wanted {allowed_in_words(detail)}"
 
 
 def _short(value: object) -> str:
     """A found value, never in full when it is large: dumping it would cost more than reading it."""
     if isinstance(value, dict | list | tuple):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return shown(value[:NAME_CHARACTERS] if isinstance(value, str) else value)
+    return format_value(value[:NAME_CHARACTERS] if isinstance(value, str) else value)

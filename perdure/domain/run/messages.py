@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LONGEST_RUN_ID
-from perdure.domain.foundation.plain_text import in_words
+from perdure.domain.foundation.plain_text import require_not_blank
 from perdure.domain.foundation.refs import BlobRef
 
 NAME_CHARACTERS = 256
@@ -83,12 +83,12 @@ class Amend(Message):
     remove: tuple[int, ...] = ()
     remove_texts: tuple[str, ...] = ()
     guidance: str | None = None
-    goal: Annotated[str, Field(min_length=1), AfterValidator(in_words)] | None = None
+    goal: Annotated[str, Field(min_length=1), AfterValidator(require_not_blank)] | None = None
     max_iterations: int | None = Field(default=None, ge=1, le=100_000)
     metadata: dict[str, JsonValue] | None = None
 
     @property
-    def edits(self) -> bool:
+    def has_edits(self) -> bool:
         """Whether it changes the specification itself."""
         given = (self.goal, self.max_iterations, self.metadata)
         return any(value is not None for value in given)
@@ -155,13 +155,13 @@ def content_digest(message: AnyMessage) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
-def too_long(text: str | None) -> bool:
+def is_too_long(text: str | None) -> bool:
     """Whether a text is above what a signal may carry (8 KiB)."""
     # `replace`: half a character in a text must not raise here.
     return text is not None and len(text.encode(errors="replace")) > TEXT_LIMIT_BYTES
 
 
-def too_large(message: AnyMessage) -> str | None:
+def amendment_size_refusal(message: AnyMessage) -> str | None:
     """Why an amendment is not carried, when it is above what a state may grow by at once."""
     told = json.dumps(message.model_dump(mode="json", exclude_defaults=True))
     if len(told) <= AMENDMENT_LIMIT_BYTES:
@@ -169,7 +169,7 @@ def too_large(message: AnyMessage) -> str | None:
     return "the amendment is above 64 KiB; a run carries it to its end"
 
 
-def too_much(*waiting: str) -> str | None:
+def waiting_refusal(*waiting: str) -> str | None:
     """Why one more text is not taken, when more would wait than a prompt could hold.
 
     Args:
@@ -185,7 +185,7 @@ def too_much(*waiting: str) -> str | None:
     return None
 
 
-def flooded(verb: str, *, handled: int) -> str | None:
+def flood_refusal(verb: str, *, handled: int) -> str | None:
     """Why an update is refused before it costs history; what ends or frees a run always passes.
 
     Args:

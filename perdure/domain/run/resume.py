@@ -24,7 +24,7 @@ from perdure.domain.run.events import Ring
 from perdure.domain.run.result import Origin, SpendReport
 from perdure.domain.run.state import RECORDS_KEPT, LoopState, SpendSlice
 from perdure.domain.turns.records import IterationRecord
-from perdure.domain.turns.tool_call_rules import ToolCounters
+from perdure.domain.turns.repeated_tool_calls import ToolCounters
 from perdure.domain.turns.turn import TurnState
 
 S = TypeVar("S", bound=LoopState)
@@ -208,7 +208,7 @@ def anew(fresh: S, before: LoopState) -> S:
     )
 
 
-def booked(rows: Iterable[AttemptRow]) -> Booked:
+def booked_of(rows: Iterable[AttemptRow]) -> Booked:
     """Add up the journal's rows of a run."""
     found = Booked()
     for row in rows:

@@ -15,13 +15,13 @@ from pydantic import (
 
 from perdure.domain.budget.accounting import BudgetLimits
 from perdure.domain.foundation.base import FrozenModel, WorkflowInput
-from perdure.domain.foundation.plain_text import in_words
+from perdure.domain.foundation.plain_text import require_not_blank
 from perdure.domain.foundation.retry_policies import (
     FAILOVER_AFTER_S,
     FAILOVER_ATTEMPTS,
     PROVIDER_ATTEMPTS,
 )
-from perdure.domain.foundation.spec_size_limits import oversize
+from perdure.domain.foundation.spec_size_limits import size_problem
 from perdure.domain.llm.call_settings import CallSettings
 from perdure.domain.llm.requests import CacheLife
 from perdure.domain.run.control import Control
@@ -127,7 +127,7 @@ class CommonSpec(FrozenModel):
     continues as new, or stays `pinned` to the one that it began with.
     """
 
-    goal: Annotated[str, AfterValidator(in_words)] = Field(min_length=1)
+    goal: Annotated[str, AfterValidator(require_not_blank)] = Field(min_length=1)
     about: str = ""
     context: dict[str, JsonValue] = {}
     category: str | None = None
@@ -150,7 +150,7 @@ class CommonSpec(FrozenModel):
     @classmethod
     def _of_a_size(cls, value: object) -> object:
         # Before all else, so that no other validator walks through what is too large.
-        if isinstance(value, dict) and (why := oversize(value)):
+        if isinstance(value, dict) and (why := size_problem(value)):
             raise ValueError(why)
         return value
 

@@ -27,7 +27,7 @@ RULES = 1
 RECORDS_KEPT = 20
 
 
-def told_above(said: Sequence[Said]) -> Control:
+def control_from_above(said: Sequence[Said]) -> Control:
     """The control of a run that begins with what people said to the runs above it."""
     # Its own numbers begin behind theirs, so that each number stays that of one text.
     return Control(standing=list(said), said_count=max((one.number for one in said), default=0))

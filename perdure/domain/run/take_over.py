@@ -10,8 +10,8 @@ from decimal import Decimal
 from perdure.domain.budget.accounting import Spend
 from perdure.domain.foundation.base import ActivityMessage, FrozenModel
 from perdure.domain.foundation.tolerance import read
-from perdure.domain.run.child_runs import WAVE, ChildStatus, noted
-from perdure.domain.run.cost_report import money, with_child
+from perdure.domain.run.child_runs import WAVE, ChildStatus, with_child_status
+from perdure.domain.run.cost_report import charge_child, money
 from perdure.domain.run.result import SpendReport
 from perdure.domain.run.resume import Booked, spent_with
 from perdure.domain.run.state import LoopState
@@ -74,7 +74,7 @@ class TakeOverReport(ActivityMessage):
     tool_calls: int = 0
 
 
-def first_free(known: int, newest: int) -> int:
+def last_taken_number(known: int, newest: int) -> int:
     """The number after which a new life numbers its children.
 
     Args:
@@ -111,8 +111,8 @@ def take_over(state: LoopState, report: TakeOverReport) -> dict[str, object]:
     """Count in the state what all lives spent; returns what an event tells of it."""
     before = state.budget.spent
     for orphan in report.orphans:
-        with_child(state, orphan.id, orphan.spend)
-        state.children = noted(state.children, _ended(orphan))
+        charge_child(state, orphan.id, orphan.spend)
+        state.children = with_child_status(state.children, _ended(orphan))
     # After the orphans, not before: what the journal says has their calls already.
     state.by_phase, state.by_model = dict(report.booked.by_phase), dict(report.booked.by_model)
     state.children_started = max(state.children_started, report.children)

@@ -100,7 +100,7 @@ def findings_of(evaluation: Evaluation | None) -> tuple[dict[str, JsonValue], ..
     return tuple(finding.model_dump(mode="json", exclude_none=True) for finding in found)
 
 
-def completed(
+def with_human_scores(
     rubric: Rubric, evaluation: Evaluation, given: Sequence[DimensionScore]
 ) -> Evaluation:
     """An evaluation with the scores that a person gave."""
@@ -111,7 +111,7 @@ def completed(
     return evaluation.model_copy(update={"dimensions": clipped})
 
 
-def unscored(evaluation: Evaluation, rubric: Rubric) -> str | None:
+def why_not_scored(evaluation: Evaluation, rubric: Rubric) -> str | None:
     """Which dimensions could not be scored and why, or None; people, who score last, aside."""
     asked = {item.name for item in rubric.human}
     missing = [

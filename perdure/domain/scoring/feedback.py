@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, failing
-from perdure.domain.llm.transcript import Message, assistant_text, user_text
+from perdure.domain.llm.transcript import Message, assistant_message, user_message
 from perdure.domain.outputs.compression import UNCOMPRESSED_CHARACTERS, Compressed, compress
 from perdure.domain.outputs.content_type import kind_of
 from perdure.domain.outputs.diff import Lines, around
@@ -94,11 +94,11 @@ def later_messages(
         one message. What is asked stays word for word through a compaction.
     """
     if previous is None:
-        return (user_text(task, added, feedback, pinned=True),)
+        return (user_message(task, added, feedback, pinned=True),)
     return (
-        user_text(task, pinned=True),
-        assistant_text(previous.text),
-        user_text(added, _request(feedback, folded=previous.folds > 0), pinned=True),
+        user_message(task, pinned=True),
+        assistant_message(previous.text),
+        user_message(added, _request(feedback, folded=previous.folds > 0), pinned=True),
     )
 
 

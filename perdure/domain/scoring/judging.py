@@ -34,7 +34,7 @@ def judge_room(state: LoopState, *, share: float, prompt_tokens: int, apart: int
     return None if limit is None else limit - evaluator_tokens(state) + apart - prompt_tokens
 
 
-def share_spent(
+def evaluator_share_refusal(
     state: LoopState, share: float, *, setting: str = "refine.evaluator_share", apart: int = 0
 ) -> LimitReached:
     """Why the judge is not called any more, and what to do about it."""

@@ -182,7 +182,7 @@ def _beyond_loops(
 def _adjusted(
     fact: ToolDefinition, *, approve: Sequence[str], timeouts: Mapping[str, float]
 ) -> ToolDefinition:
-    own = limit_of(timeouts, fact.name)
+    own = timeout_of(timeouts, fact.name)
     return fact.model_copy(
         update={
             "needs_approval": fact.needs_approval or any_names(approve, fact.name),
@@ -226,7 +226,7 @@ def _obstacle(fact: ToolDefinition, *, belongs: bool) -> str | None:
     return None
 
 
-def limit_of(timeouts: Mapping[str, float], name: str) -> float | None:
+def timeout_of(timeouts: Mapping[str, float], name: str) -> float | None:
     """The seconds that a task gives a tool: by its name, else by the longest pattern."""
     if name in timeouts:
         return timeouts[name]

@@ -27,11 +27,11 @@ class HostedFolder(FrozenModel):
     wait_s: float = HOST_WAIT_S
     moved: bool = False
 
-    def holding(self, tree: str | None) -> "HostedFolder":
+    def with_tree(self, tree: str | None) -> "HostedFolder":
         """The folder with this content."""
         return self if tree is None else self.model_copy(update={"tree": tree})
 
-    def busy(self) -> "HostedFolder":
+    def with_longer_wait(self) -> "HostedFolder":
         """The folder of a host that is there and has no hand free: it is given more time."""
         longer = min(self.wait_s * 2, LONGEST_HOST_WAIT_S)
         return self.model_copy(update={"wait_s": longer})

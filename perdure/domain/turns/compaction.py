@@ -31,7 +31,7 @@ _FOUND = 100
 _LEFT_OUT = "… (older lines left out)"
 
 
-def summarized(message: Message) -> tuple[Message, tuple[int, tuple[str, ...]]]:
+def split_summary(message: Message) -> tuple[Message, tuple[int, tuple[str, ...]]]:
     """A message without the summary of an earlier compaction, and that one's count and lines."""
     # The first block is the task, whatever it says: a summary is put behind it.
     for block in message.blocks[1:]:
@@ -96,7 +96,7 @@ def _short(text: str, characters: int) -> str:
 PROTECTED_RESULT_TOKENS = 40_000
 # Compacted before the window is full: this far from its end, in a small one at three quarters.
 WINDOW_RESERVE_TOKENS = 20_000
-MOST_RESERVED_SHARE = 4
+RESERVE_DIVISOR = 4
 # Less than there is room for: otherwise the next result would make it due again.
 TARGET_SHARE = 0.6
 # For a conversation that fits by our count, but that the provider found too long.
@@ -104,7 +104,7 @@ UNDERRATED_SHARE = 0.5
 LEAST_TARGET_TOKENS = 256
 # The summary quotes. One by a model would cost a call just when money and window are short, and
 # could leave out or invent things.
-SUMMARY_SHARE = 8
+SUMMARY_DIVISOR = 8
 MOST_SUMMARY_TOKENS = 4_000
 
 
@@ -146,7 +146,7 @@ def compact(messages: Sequence[Message], *, target: int, reads: bool = True) -> 
 
 
 def _reserve(window: int) -> int:
-    return min(WINDOW_RESERVE_TOKENS, window // MOST_RESERVED_SHARE)
+    return min(WINDOW_RESERVE_TOKENS, window // RESERVE_DIVISOR)
 
 
 def _total(messages: Sequence[Message]) -> int:
@@ -208,7 +208,7 @@ def _placeholder(block: ToolResultBlock, *, reads: bool) -> ToolResultBlock:
 
 def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
     """Make a summary of whole turns after the first message until the rest is within `limit`."""
-    room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_SHARE)
+    room = min(MOST_SUMMARY_TOKENS, limit // SUMMARY_DIVISOR)
     sizes = [_size(message) for message in messages]
     total, cut = sum(sizes), 1
     # A cut before an assistant's message parts no call from its results, which come right behind.
@@ -222,7 +222,7 @@ def _summarized(messages: Sequence[Message], *, limit: int) -> list[Message]:
         return list(messages)
     pinned = [message for message in messages[1:cut] if message.pinned]
     gone = [message for message in messages[1:cut] if not message.pinned]
-    words, earlier = summarized(messages[0])
+    words, earlier = split_summary(messages[0])
     text = summary_of(earlier, gone, tokens=room)
     first = words.model_copy(update={"blocks": (*words.blocks, TextBlock(type="text", text=text))})
     return [first, *pinned, *messages[cut:]]

@@ -42,7 +42,7 @@ def first_model(chain: Sequence[str], failing: Collection[str]) -> int:
     return healthy[0] if healthy else 0
 
 
-def unpriced(budget: Budget, card: ModelProfile) -> bool:
+def is_price_missing(budget: Budget, card: ModelProfile) -> bool:
     """Whether a cost limit forbids a model whose price nobody knows, and no stand-in has one."""
     return (
         card.price is None

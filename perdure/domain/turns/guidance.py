@@ -42,7 +42,7 @@ class Said(FrozenModel):
     by: str
 
 
-def too_much_said(standing: Sequence[Said], text: str | None) -> str | None:
+def standing_refusal(standing: Sequence[Said], text: str | None) -> str | None:
     """Why one more thing cannot hold from here on, or None."""
     if not text:
         return None
@@ -55,7 +55,7 @@ def too_much_said(standing: Sequence[Said], text: str | None) -> str | None:
     )
 
 
-def unknown_numbers(standing: Sequence[Said], numbers: Sequence[int]) -> str | None:
+def unknown_number_refusal(standing: Sequence[Said], numbers: Sequence[int]) -> str | None:
     """Why things said cannot be taken back, or None."""
     known = {one.number for one in standing}
     missing = [str(number) for number in numbers if number not in known]
@@ -109,7 +109,7 @@ def in_force(standing: Sequence[Said], *more: str) -> list[str]:
     return list(dict.fromkeys((*(one.text for one in standing), *more)))
 
 
-def demands_of(goal: str, said: Sequence[str]) -> str:
+def demands_hash(goal: str, said: Sequence[str]) -> str:
     """Names what an output is judged by beside its rubric: the goal, and what holds."""
     # Stored with drafts: in another form, the best of each open run would be scored anew.
     canonical = json.dumps([goal, *said], separators=(",", ":"))

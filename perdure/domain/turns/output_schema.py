@@ -17,7 +17,7 @@ from perdure.domain.foundation.json_extraction import (
     all_lists,
     all_objects,
     read_json,
-    storable,
+    to_storable,
 )
 from perdure.domain.llm.structured_replies import BadReply, flaw
 
@@ -122,6 +122,6 @@ def _read(text: str) -> Given | BadReply | None:
     except ValueError:
         return None
     # What the store would not give back as it was must not count as a fitting answer.
-    if storable(value) != value:
+    if to_storable(value) != value:
         return BadReply(("the value is nested too deeply, or holds half a character",))
     return Given(value)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from perdure.domain.foundation.tokens import estimate
-from perdure.domain.llm.transcript import Message, ToolResultBlock, user_text
+from perdure.domain.llm.transcript import Message, ToolResultBlock, user_message
 from perdure.domain.turns.output_schema import NOT_LOOKED_AT, misfit_prompt
 from perdure.domain.turns.settings import (
     CONTINUE_PROMPT,
@@ -47,7 +47,7 @@ def input_address(value: JsonValue) -> str | None:
 
 
 # The system prompt keeps at most this part of the room (one in so many).
-SYSTEM_SHARE = 4
+SYSTEM_DIVISOR = 4
 GOAL_SHARE = 0.3
 NOTES_SHARE = 0.3
 SPARE_TOKENS = 24
@@ -71,7 +71,7 @@ def closing_messages(messages: Sequence[Message], *, room: int) -> tuple[Message
         characters = characters * 4 // 5
     else:
         text = ""
-    return (user_text("\n\n".join(part for part in (text, asked) if part)),)
+    return (user_message("\n\n".join(part for part in (text, asked) if part)),)
 
 
 def shortened(text: str, *, tokens: int) -> str:
@@ -177,7 +177,7 @@ def note_calls(state: TurnState, reply: Reply) -> None:
     state.answer, state.seam = None, ""
 
 
-def told_of_cut(state: TurnState) -> str:
+def pop_cut_notice(state: TurnState) -> str:
     """The one notice that a truncated call was dropped, sent with the other results."""
     name, state.cut_call = state.cut_call, ""
     return CUT_CALL_PROMPT.format(name=name) if name else ""

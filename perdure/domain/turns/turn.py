@@ -14,8 +14,9 @@ from perdure.domain.turns.entries import Entry
 from perdure.domain.turns.guidance import PendingInput
 from perdure.domain.turns.output_schema import NOT_LOOKED_AT
 from perdure.domain.turns.records import IterationRecord
+from perdure.domain.turns.repeated_tool_calls import ToolCounters
 from perdure.domain.turns.settings import Turns
-from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall, ToolCounters
+from perdure.domain.turns.tool_call_rules import PlannedCall, RequestedCall
 
 # How many replies in a row may be cut short; each gets twice the room of the one before.
 MOST_CUTS = 3
@@ -51,7 +52,7 @@ class Batch(BaseModel):
     gates: dict[str, str] = {}
 
     @property
-    def open(self) -> list[PlannedCall]:
+    def pending_calls(self) -> list[PlannedCall]:
         """Calls without a result, in call order."""
         return [entry for entry in self.planned if entry.call.id not in self.settled]
 
@@ -102,7 +103,7 @@ class TurnState(BaseModel):
     misfits: dict[str, tuple[str, ...]] = {}
     reasked: bool = False
 
-    def looked_at(self, text: BlobRef | None, misfits: tuple[str, ...] | None) -> None:
+    def note_misfits(self, text: BlobRef | None, misfits: tuple[str, ...] | None) -> None:
         """Remember what is wrong with a text; of earlier texts only the last is kept."""
         if text is not None and misfits is not None:
             # The one before may be the deferred text, which can still become the answer.
@@ -266,7 +267,7 @@ def after_calls(state: TurnState, *, limits: Limits, turns: Turns) -> ForceText 
     return None
 
 
-def must_end(state: TurnState, ending: Ending, *, wrap_up: bool) -> AnswerWith | ForceText:
+def ending_step(state: TurnState, ending: Ending, *, wrap_up: bool) -> AnswerWith | ForceText:
     """How a loop ends that may not make another ordinary call."""
     if wrap_up and (state.awaiting_results or state.cuts or state.answer is not None):
         unfinished = state.answer is not None

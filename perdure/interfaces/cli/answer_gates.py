@@ -205,10 +205,10 @@ class Asking:
         output.tell(gate_view(shown, self._session.context.now()))
         # Keys pressed before the question was shown were not meant for it.
         self._keyboard.discard()
-        while not await self._answered(asked):
+        while not await self._ask_once(asked):
             pass
 
-    async def _answered(self, asked: OpenGate) -> bool:
+    async def _ask_once(self, asked: OpenGate) -> bool:
         """Read one line and act on it; False to ask again."""
         output, gate = self._session.output, asked.gate
         later = line((f"It stays open: {how_to_answer(gate, asked.run)}", DIM))
@@ -231,9 +231,9 @@ class Asking:
                 output.tell(line((reply.why, WARN)))
                 return False
             case Said():
-                return await self._sent(asked, reply)
+                return await self._send_answer(asked, reply)
 
-    async def _sent(self, asked: OpenGate, said: Said) -> bool:
+    async def _send_answer(self, asked: OpenGate, said: Said) -> bool:
         """Answer exactly this gate: by its name and the full hash of the arguments shown."""
         answer = Answer(
             by=self._session.context.user,

@@ -47,12 +47,12 @@ class Session:
         finally:
             await opening.__aexit__(None, None, None)
 
-    async def decided(
+    async def note_decision(
         self, services: Services, action: Action, about: str, *, run: str | None = None
     ) -> None:
         """Write to the audit trail a decision of this user that affects later runs."""
         trail = AuditTrail(services.audit, now=self.context.now)
-        await trail.decided(action, about, by=self.context.user, run=run)
+        await trail.note_decision(action, about, by=self.context.user, run=run)
 
     async def started(self, services: Services, *, with_worker: bool = False) -> Services:
         """The services, after starting embedded ones that are missing."""

@@ -27,7 +27,7 @@ from perdure.domain.run.result import RunResult
 from perdure.domain.run.status import RunStatus
 from perdure.gateway.error_mapping import unknown_run
 from perdure.gateway.types import OpenGates, Reach
-from perdure.interfaces.loop_service import LoopService, named_well
+from perdure.interfaces.loop_service import LoopService, resolve_action_and_run
 from perdure.interfaces.mcp.text_parts import TextPart, part_of, shortened
 from perdure.interfaces.places import hider
 from perdure.interfaces.run_references import require_reference
@@ -171,7 +171,7 @@ class Desk:
 
     async def control(self, action: str, run: str) -> LoopControlled:
         """Steer one loop, or `all` open ones within reach."""
-        chosen, run = await named_well(action, run, self._ours)
+        chosen, run = await resolve_action_and_run(action, run, self._ours)
         return await self.loops.control(chosen, run, within=self._within)
 
     @property
@@ -254,7 +254,7 @@ class McpSite:
         async with self.opened(start) as services:
             yield Desk(services, self.loops_of(services, by), token=token, now=self.now())
 
-    def told(self, error: PerdureError) -> str:
+    def render_error(self, error: PerdureError) -> str:
         """An error as text; over HTTP without paths of this host."""
         words = over_mcp(str(error))
         return hider(self.home)(words) if self.tokens else words

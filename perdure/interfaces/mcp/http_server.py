@@ -76,7 +76,7 @@ class Guard:
         except PerdureError as error:
             return JSONResponse({"error": error.code, "cure": error.cure}, 503)
         # Counted before the token is judged, so that guesses at tokens are limited too.
-        wait = self._rates.wait(f"token {token.id}" if token else address)
+        wait = self._rates.take_request(f"token {token.id}" if token else address)
         if wait > 0:
             # Rounded up: whoever comes a part of a second too early is refused again.
             return self._too_many(math.ceil(wait))
@@ -104,11 +104,11 @@ class Guard:
             # The trail with the counts so far, over the store opened for this request.
             if self._audit is None:
                 self._audit = AuditTrail(services.audit, now=self._site.now)
-            audit = self._audit.over(services.audit)
+            audit = self._audit.use_store(services.audit)
             if shown.token is None:
-                await audit.refused_login(given, interface=INTERFACE, address=address)
+                await audit.note_refused_login(given, interface=INTERFACE, address=address)
             else:
-                await audit.used(shown.token, interface=INTERFACE, address=address)
+                await audit.note_token_use(shown.token, interface=INTERFACE, address=address)
             return shown
 
 

@@ -47,7 +47,7 @@ async def at_desk(
         async with site.desk(context.headers, scope=scope, start=start) as desk:
             yield desk
     except PerdureError as error:
-        raise ToolError(site.told(error)) from error
+        raise ToolError(site.render_error(error)) from error
 
 
 def can_ask(context: Context) -> bool:
@@ -56,7 +56,7 @@ def can_ask(context: Context) -> bool:
     return offered is not None and offered.elicitation is not None
 
 
-async def put(
+async def ask_person(
     context: Context, site: McpSite, desk: Desk, run: str, gate: Gate
 ) -> "bool | InputRequiredResult":
     """Ask the person and answer the gate with the reply; False without a reply.
@@ -76,7 +76,7 @@ async def put(
             return False
         # Admitted anew: a person may take as long as they like, and the token end meanwhile.
         async with site.desk(context.headers, scope="answer") as now:
-            return await _answered(now, run, gate, asked.data.model_dump())
+            return await _send_answer(now, run, gate, asked.data.model_dump())
     key = _key(run, gate)
     given = (context.input_responses or {}).get(key)
     if given is None:
@@ -84,7 +84,7 @@ async def put(
         return InputRequiredResult(input_requests={key: ElicitRequest(params=params)})
     if not isinstance(given, ElicitResult) or given.action != "accept":
         return False
-    return await _answered(desk, run, gate, given.content or {})
+    return await _send_answer(desk, run, gate, given.content or {})
 
 
 def _key(run: str, gate: Gate) -> str:
@@ -92,7 +92,7 @@ def _key(run: str, gate: Gate) -> str:
     return f"{run}:{gate.id}:{gate.args_hash or ''}"
 
 
-async def _answered(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]) -> bool:
+async def _send_answer(desk: Desk, run: str, gate: Gate, said: Mapping[str, object]) -> bool:
     # A client may send what the form does not offer: the run itself refuses a wrong choice.
     choice, text = said.get("choice"), said.get("text")
     answer = Answer(
@@ -334,7 +334,7 @@ async def wait(
                 return status
             # Noted before the answer: the status may show an answered gate as open for a moment.
             asked.add(f"{asker}:{gate.name}")
-            answered = await put(context, site, desk, asker, gate)
+            answered = await ask_person(context, site, desk, asker, gate)
             if answered is not True:
                 return answered or await desk.status(run)
         await asyncio.sleep(POLL_S)

@@ -12,9 +12,9 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.problems import (
     Problem,
     did_you_mean,
+    format_value,
     nearest_name,
     problems_of,
-    shown,
 )
 from perdure.domain.run.loop_api import (
     LoopAsk,
@@ -67,7 +67,7 @@ def _names(of_schema: object) -> tuple[str, ...]:
 def _no_field(field: str, fields: Sequence[str]) -> Problem:
     return Problem(
         path=field[:80],
-        found=f"an argument {shown(field)}",
+        found=f"an argument {format_value(field)}",
         allowed="one of " + ", ".join(fields) if fields else "no argument",
         nearest=nearest_name(field, fields),
     )

@@ -37,12 +37,12 @@ from perdure.interfaces.rest import (
     trees,
 )
 from perdure.interfaces.rest.auth_middleware import DOCUMENT_PATH, Authentication
-from perdure.interfaces.rest.callers import needs, within_reach
+from perdure.interfaces.rest.callers import needs, require_within_reach
 from perdure.interfaces.rest.error_responses import Refused, document, handle_problems
 from perdure.interfaces.rest.events import Feeds, Streams
 from perdure.interfaces.rest.idempotent_start import Starts
 from perdure.interfaces.rest.openapi import describe
-from perdure.interfaces.rest.request_limits import known_query
+from perdure.interfaces.rest.request_limits import require_known_query
 from perdure.interfaces.rest.settings import DOCUMENT, ApiSite
 
 ASKED_HEADERS = (
@@ -90,7 +90,7 @@ def build_app(site: ApiSite) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         # On the application, so that no new route can be without them.
-        dependencies=[Depends(within_reach), Depends(known_query)],
+        dependencies=[Depends(require_within_reach), Depends(require_known_query)],
         middleware=_middleware(site),
     )
     app.state.site = site

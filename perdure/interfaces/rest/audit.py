@@ -55,7 +55,7 @@ async def read_audit(
     asked = wanted.model_copy(update={"limit": limit + 1, "place": place})
     found = await site.services.audit.entries(asked)
     following = place.behind(found[limit - 1]).model_dump_json() if len(found) > limit else None
-    shown = (told(entry, request.app.state.hide) for entry in found[:limit])
+    shown = (without_host_paths(entry, request.app.state.hide) for entry in found[:limit])
     return AuditPage(items=tuple(shown), cursor=pages.made(following))
 
 
@@ -91,7 +91,7 @@ async def export_audit(
     return StreamingResponse(lines, media_type=NDJSON)
 
 
-def told(entry: AuditEntry, hide: Hide) -> AuditEntry:
+def without_host_paths(entry: AuditEntry, hide: Hide) -> AuditEntry:
     """An entry without folders of this host, which a refusal may have named."""
     return entry.model_copy(update={"about": hide(entry.about)})
 
@@ -100,7 +100,7 @@ async def _lines(trail: AuditStore, wanted: AuditFilter, hide: Hide) -> AsyncIte
     """The lines of the trail as it stands now, page by page."""
     place = AuditPlace(mark=await trail.mark())
     while page := await trail.entries(wanted.model_copy(update={"place": place})):
-        yield "".join(f"{told(one, hide).model_dump_json()}\n" for one in page)
+        yield "".join(f"{without_host_paths(one, hide).model_dump_json()}\n" for one in page)
         place = place.behind(page[-1])
 
 

@@ -32,7 +32,7 @@ class Rates:
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, caller: str) -> float:
+    def take_request(self, caller: str) -> float:
         """Take a request from the caller's bucket; return the seconds to wait, 0 if allowed."""
         now = self._clock()
         # Taken out and put back at the end, so that whoever floods from new addresses pushes out
@@ -99,7 +99,7 @@ class Authentication:
                 and message["status"] == FORBIDDEN
             ):
                 what = f"{scope['method']} {scope['path']}"
-                await self._audit.refused_access(token, what=what)
+                await self._audit.note_refused_access(token, what=what)
             await send(message)
 
         return sending
@@ -120,14 +120,14 @@ class Authentication:
         # By address where no token is known: guesses share one bucket, whatever ids they name.
         self._count(f"token {token.id}" if token else address)
         if token is None:
-            await self._audit.refused_login(given, interface=INTERFACE, address=address)
+            await self._audit.note_refused_login(given, interface=INTERFACE, address=address)
             raise _unauthorized(given, ended)
-        await self._audit.used(token, interface=INTERFACE, address=address)
+        await self._audit.note_token_use(token, interface=INTERFACE, address=address)
         self._site.in_use()
         return token
 
     def _count(self, caller: str) -> None:
-        wait = self._rates.wait(caller)
+        wait = self._rates.take_request(caller)
         if wait > 0:
             raise Refused(
                 429,

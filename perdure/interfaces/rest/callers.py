@@ -93,7 +93,7 @@ def needs(scope: Scope) -> Callable[[Request], Caller]:
     return caller
 
 
-async def within_reach(request: Request) -> None:
+async def require_within_reach(request: Request) -> None:
     """Let a bound token use only the runs it is bound to, and the routes in `FOR_BOUND`.
 
     A run out of its reach is reported as not found, so that its existence stays hidden.

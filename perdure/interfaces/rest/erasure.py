@@ -17,7 +17,7 @@ async def erase_run(site: Site, caller: Admin, run: str) -> Erased:
     Costs keep their sums. What is too young to be dropped safely goes with a later collection.
     """
     found = await site.services.erasure().erase(run, now=site.now())
-    await site.trail.decided("run_erased", "", by=caller.name, run=run)
+    await site.trail.note_decision("run_erased", "", by=caller.name, run=run)
     return found
 
 

@@ -28,10 +28,10 @@ from perdure.domain.foundation.errors import (
 from perdure.domain.foundation.plain_text import clipped
 from perdure.domain.foundation.problems import (
     FOUND_CHARACTERS,
-    allowed,
+    allowed_in_words,
+    format_value,
     nearest_name,
     path_of,
-    shown,
 )
 from perdure.domain.llm.errors import ModelError
 from perdure.event_log import get_logger
@@ -374,7 +374,7 @@ def _models_in(annotation: object) -> list[type[BaseModel]]:
 def _words(name: str, detail: Mapping[str, object], names: Sequence[str]) -> str:
     """What is wrong, without names of our classes or the library's own wording."""
     if detail["type"] in {"missing", "union_tag_not_found"}:
-        return f"found nothing; allowed: {allowed(detail)}"
+        return f"found nothing; allowed: {allowed_in_words(detail)}"
     if detail["type"] == "extra_forbidden":
         return unknown("field", name, names)
-    return f"found {shown(detail.get('input'))}; allowed: {allowed(detail)}"
+    return f"found {format_value(detail.get('input'))}; allowed: {allowed_in_words(detail)}"

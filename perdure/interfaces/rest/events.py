@@ -123,7 +123,7 @@ class Feeds:
             ):
                 if event.type == "ended":
                     over.set()
-                    await self._closed(feed.run)
+                    await self._wait_for_result(feed.run)
                 feed.take(event)
         except PerdureError as error:
             feed.failure = error
@@ -140,7 +140,7 @@ class Feeds:
                 feed.over = True
                 feed.news.tell()
 
-    async def _closed(self, run: str) -> None:
+    async def _wait_for_result(self, run: str) -> None:
         """Wait until the result can be read, as clients ask for it as soon as they see `ended`."""
         with suppress(PerdureError, TimeoutError):
             async with asyncio.timeout(CLOSING_S):
@@ -329,10 +329,10 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
                 return
         if feed.texts != texts:
             texts = feed.texts
-            yield told("text", {"text": feed.text})
+            yield format_stream_event("text", {"text": feed.text})
         if feed.troubles != troubles:
             troubles = feed.troubles
-            yield told("trouble", {"text": hide(feed.trouble or "")})
+            yield format_stream_event("trouble", {"text": hide(feed.trouble or "")})
         if over:
             if feed.failure is not None:
                 yield problem_of(feed.failure, hide)
@@ -341,7 +341,7 @@ async def _parts(feed: Feed, since: int, hide: Hide) -> AsyncGenerator[bytes]:
             yield KEEPALIVE_COMMENT
 
 
-def told(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:
+def format_stream_event(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:
     """An event of the stream that is not an event of the run."""
     return format_sse_event(event=name, data_str=json.dumps(data), id=id)
 
@@ -349,4 +349,4 @@ def told(name: str, data: dict[str, JsonValue], id: str | None = None) -> bytes:
 def problem_of(failure: PerdureError, hide: Hide) -> bytes:
     """The event that says why a stream ends before its run."""
     refused = as_refusal(failure)
-    return told("problem", {"code": refused.code, "detail": hide(refused.detail)})
+    return format_stream_event("problem", {"code": refused.code, "detail": hide(refused.detail)})

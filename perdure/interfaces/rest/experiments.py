@@ -15,7 +15,7 @@ from perdure.domain.experiments.store import Place
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.errors import NotAllowed, NotFound
 from perdure.domain.foundation.names import run_id
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.installation.access import experiment_source
 from perdure.domain.run.audit import Action
 from perdure.interfaces.experiments.bounds import bounded, check_added
@@ -132,7 +132,7 @@ async def start_experiment(
     if keyed:
         id = run_id("experiment", "", f"key:{caller.token.id}:{idempotency_key}")
     # Before a plan is made of the request: defaults and prices may have changed since.
-    if id is not None and await experiments.again(id, sent=sent):
+    if id is not None and await experiments.try_repeat(id, sent=sent):
         response.status_code = 200
     else:
         submitted = await _submitted(site, caller, experiment)
@@ -146,7 +146,7 @@ async def start_experiment(
             if keyed and type(error) is NotAllowed:
                 raise _of_another(error) from error
             raise
-        await _decided(site, caller, "experiment_started", id)
+        await _note_decision(site, caller, "experiment_started", id)
     response.headers["location"] = f"/api/v1/experiments/{id}"
     return await experiments.status(id)
 
@@ -200,7 +200,7 @@ async def get_experiment_report(
 async def pause_experiment(site: Site, caller: Operator, experiment: Id) -> ExperimentStatus:
     """Start no further trial; open runs go on."""
     await site.services.experiments().pause(experiment)
-    await _decided(site, caller, "experiment_paused", experiment)
+    await _note_decision(site, caller, "experiment_paused", experiment)
     return await site.services.experiments().status(experiment)
 
 
@@ -216,7 +216,7 @@ async def resume_experiment(
     await site.services.experiments().resume(
         experiment, cost_usd=limits.cost_usd, tokens=limits.tokens
     )
-    await _decided(site, caller, "experiment_resumed", experiment)
+    await _note_decision(site, caller, "experiment_resumed", experiment)
     return await site.services.experiments().status(experiment)
 
 
@@ -227,7 +227,7 @@ async def stop_experiment(
     """End after the open runs, or `now` with what they have."""
     now = (body or StopExperimentBody()).mode == "now"
     await site.services.experiments().stop(experiment, now=now)
-    await _decided(site, caller, "experiment_stopped", experiment)
+    await _note_decision(site, caller, "experiment_stopped", experiment)
     return await site.services.experiments().status(experiment)
 
 
@@ -253,7 +253,7 @@ async def extend_experiment(
     # read.
     after = len(known) if body.after is None else body.after
     found = await experiments.extend(experiment, entries, after=after)
-    await _decided(site, caller, "experiment_extended", experiment)
+    await _note_decision(site, caller, "experiment_extended", experiment)
     return found
 
 
@@ -261,7 +261,7 @@ async def extend_experiment(
 async def delete_experiment(site: Site, caller: Operator, experiment: Id) -> None:
     """Forget an experiment that has ended; its runs stay."""
     await site.services.experiments().delete(experiment)
-    await _decided(site, caller, "experiment_deleted", experiment)
+    await _note_decision(site, caller, "experiment_deleted", experiment)
 
 
 def _place(told: str | None) -> Place | None:
@@ -271,8 +271,8 @@ def _place(told: str | None) -> Place | None:
     return Place(datetime.fromisoformat(created_at), id)
 
 
-async def _decided(site: ApiSite, caller: Caller, action: Action, id: str) -> None:
-    await site.trail.decided(action, experiment_source(id), by=caller.name, run=None)
+async def _note_decision(site: ApiSite, caller: Caller, action: Action, id: str) -> None:
+    await site.trail.note_decision(action, experiment_source(id), by=caller.name, run=None)
 
 
 def _of_another(error: NotAllowed) -> Refused:
@@ -289,7 +289,7 @@ def _id_in(experiment: Mapping[str, JsonValue]) -> str | None:
     """The id that an experiment asks for."""
     wanted = experiment.get("id")
     if wanted is not None and not isinstance(wanted, str):
-        raise invalid("id", f"found {shown(wanted)}; allowed: a text")
+        raise invalid("id", f"found {format_value(wanted)}; allowed: a text")
     return wanted or None
 
 

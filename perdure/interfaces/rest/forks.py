@@ -44,7 +44,7 @@ async def fork(
     # With the run in it: the same changes to another run are another request.
     told: dict[str, JsonValue] = {"kind": row.kind, "fork": run, **body.model_dump(mode="json")}
     starts: Starts = request.app.state.starts
-    if begun := await starts.begun(caller.token.id, idempotency_key, digest_of_body(told)):
+    if begun := await starts.find_begun_run(caller.token.id, idempotency_key, digest_of_body(told)):
         return await started(site, response, begun, known=True)
     parent = await gateway.fork_spec(run, body.iteration)
     # Aside, since its values are written and read as YAML, which takes seconds for a megabyte.
@@ -61,7 +61,7 @@ async def fork(
     # All of it, not only the changes: the caller is responsible for everything that the fork runs.
     await require_trust(site, caller, spec.model_dump(mode="json", by_alias=True))
     wanted = claim_of(site, caller, told, idempotency_key, spec.goal)
-    async with starts.joined(wanted) as claimed:
+    async with starts.join_start(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
         fork_id = await gateway.fork(
@@ -72,7 +72,7 @@ async def fork(
             by=caller.name,
             wanted=waiting(request),
         )
-        known = claimed.done()
+        known = claimed.mark_started()
     return await started(site, response, fork_id, known=known, notes=submission.notes)
 
 

@@ -88,7 +88,7 @@ async def answer(
         gate = gate.rpartition(":")[2]
     else:
         run, gate = _named_below(run, gate)
-    await _may_answer(site, caller, run, asked, body, named=gate)
+    await _require_answerable(site, caller, run, asked, body, named=gate)
     named = gate[:GATE_CHARACTERS]
     message = Answer(gate=named, choice=body.choice, text=body.text, args_hash=body.args_hash)
     try:
@@ -126,7 +126,7 @@ def _named_below(run: str, gate: str) -> tuple[str, str]:
     return (named, name) if ours else (run, gate)
 
 
-async def _may_answer(
+async def _require_answerable(
     site: ApiSite, caller: Caller, run: str, asked: Gate | None, body: AnswerBody, *, named: str
 ) -> None:
     if asked is not None and body.choice is None and not body.text:

@@ -50,7 +50,7 @@ class Start:
     _known: bool
     _place: _Place
 
-    def done(self) -> bool:
+    def mark_started(self) -> bool:
         """Record that the run started; return whether that was known before."""
         replayed = self._known or self._place.told
         self._place.told = True
@@ -68,7 +68,7 @@ class Starts:
         self._services = services
         self._places: dict[Name, _Place] = {}
 
-    async def begun(self, token: str, key: str | None, body_hash: str) -> str | None:
+    async def find_begun_run(self, token: str, key: str | None, body_hash: str) -> str | None:
         """The run that the same request began before; None if it began none, or was another.
 
         Asked before a specification is made of the request: defaults, or the run that a fork goes
@@ -80,7 +80,7 @@ class Starts:
         return claim.run if await self._services.gateway.has_begun(claim.run) else None
 
     @asynccontextmanager
-    async def joined(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
+    async def join_start(self, wanted: IdempotencyRecord) -> AsyncGenerator[Start]:
         """Claim a key, or wait for the request that claimed it earlier."""
         # Without a key nobody else can join the start, so its run id is name enough.
         name = (wanted.token, f"key {wanted.key}" if wanted.key is not None else wanted.run)

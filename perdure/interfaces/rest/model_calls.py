@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from perdure.domain.foundation.errors import NotFound
-from perdure.interfaces.model_calls import attachment_shown, calls_of, told
+from perdure.interfaces.model_calls import attachment_shown, calls_of, read_model_calls
 from perdure.interfaces.rest.callers import Reader, Site, known_run
 from perdure.interfaces.rest.paging import CursorText, Limit, cursors
 from perdure.interfaces.rest.request_limits import BoundedRoute
@@ -31,7 +31,7 @@ async def model_calls(
     offset = pages.offset(cursor)
     rows = await calls_of(site.services, run, iteration)
     return ModelCalls(
-        items=await told(site.services, run, rows[offset : offset + limit]),
+        items=await read_model_calls(site.services, run, rows[offset : offset + limit]),
         cursor=pages.after(offset, limit=limit, total=len(rows)),
     )
 

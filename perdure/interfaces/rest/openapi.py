@@ -72,9 +72,9 @@ def _described(app: FastAPI, version: str) -> Schema:
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     schemas["Problem"] = Problem.model_json_schema(ref_template=REF)
-    schemas.update(_lifted(schemas["Problem"]))
+    schemas.update(_pop_definitions(schemas["Problem"]))
     spec: Schema = RUN_SPEC.json_schema(ref_template=REF)
-    schemas.update(_lifted(spec))
+    schemas.update(_pop_definitions(spec))
     schemas["RunSpec"] = spec
     components["securitySchemes"] = {
         BEARER: {
@@ -145,7 +145,7 @@ def _object(value: JsonValue) -> Schema:
     return value if isinstance(value, dict) else {}
 
 
-def _lifted(schema: JsonValue) -> Schema:
+def _pop_definitions(schema: JsonValue) -> Schema:
     """The inner definitions of a schema, taken out of it."""
     return _object(_object(schema).pop("$defs", {}))
 

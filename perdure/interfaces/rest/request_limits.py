@@ -33,7 +33,7 @@ class BoundedRequest(Request):
         """Read the body as data; raises `Refused`."""
         return parsed(await self.body())
 
-    async def arrived(self) -> None:
+    async def wait_for_body(self) -> None:
         """Wait for the body; a client that sends it too slowly is refused."""
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -84,10 +84,10 @@ class BoundedRoute(APIRoute):
             limit = site_of(request).rules.body_bytes
             bounded_request = BoundedRequest(request.scope, limited(request, limit))
             if self.body_field is not None:
-                await bounded_request.arrived()
+                await bounded_request.wait_for_body()
                 await bounded_request.require_json()
             elif _announces_a_body(request):
-                await bounded_request.arrived()
+                await bounded_request.wait_for_body()
                 await bounded_request.require_nothing()
             return await handler(bounded_request)
 
@@ -138,11 +138,11 @@ def parsed(body: bytes) -> object:
         raise _too_deep() from error
     except RefusedJson as error:
         raise invalid("body", f"cannot be used: {error}") from error
-    _bounded(value)
+    _require_bounded(value)
     return value
 
 
-def _bounded(value: object) -> None:
+def _require_bounded(value: object) -> None:
     waiting, count = [(value, 1)], 0
     while waiting:
         item, depth = waiting.pop()
@@ -157,12 +157,12 @@ def _bounded(value: object) -> None:
             case list():
                 waiting.extend((inner, depth + 1) for inner in item)
             case str():
-                _keepable(item)
+                _require_keepable(item)
             case _:
                 pass
 
 
-def _keepable(text: str) -> None:
+def _require_keepable(text: str) -> None:
     if "\x00" in text or _LONE.search(text):
         raise invalid("body", "holds a text with a NUL character or a lone surrogate")
 
@@ -184,7 +184,7 @@ def _too_deep() -> Refused:
     return invalid("body", f"is nested deeper than {DEPTH} levels")
 
 
-async def known_query(request: Request) -> None:
+async def require_known_query(request: Request) -> None:
     """Refuse parameters that the route does not have or that come twice.
 
     Health checks may send anything.

@@ -60,13 +60,15 @@ async def result(
     if wait:
         streams: Streams = request.app.state.streams
         with streams.taken(caller.token.id):
-            ended = await _awaited(request, site, run, wait)
+            ended = await _wait_for_result(request, site, run, wait)
         if ended is not None:
             return ended
     return await _result(site, run)
 
 
-async def _awaited(request: Request, site: ApiSite, run: str, wait: float) -> RunResult | None:
+async def _wait_for_result(
+    request: Request, site: ApiSite, run: str, wait: float
+) -> RunResult | None:
     """The end of a run, or None if it does not come in time or the client leaves."""
 
     async def left() -> None:

@@ -178,11 +178,11 @@ async def start(
 ) -> Started:
     """Start a run from a specification, as in a task file; files are not read over REST."""
     starts: Starts = request.app.state.starts
-    if begun := await starts.begun(caller.token.id, idempotency_key, digest_of_body(spec)):
+    if begun := await starts.find_begun_run(caller.token.id, idempotency_key, digest_of_body(spec)):
         return await started(site, response, begun, known=True)
     submission = await trusted_submission(site, caller, spec)
     wanted = claim_of(site, caller, spec, idempotency_key, submission.spec.goal)
-    async with starts.joined(wanted) as claimed:
+    async with starts.join_start(wanted) as claimed:
         require_same(claimed.claim, wanted)
         stored = await store(submission, site.services.blobs)
         # The id in the claim, not the one made here: an earlier request with this key may have
@@ -190,7 +190,7 @@ async def start(
         run = await site.services.gateway.start(
             stored, run_id=claimed.claim.run, by=caller.name, wanted=waiting(request)
         )
-        known = claimed.done()
+        known = claimed.mark_started()
     return await started(site, response, run, known=known, notes=submission.notes)
 
 

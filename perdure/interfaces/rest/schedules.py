@@ -83,7 +83,7 @@ async def create_schedule(
         replace=body.replace,
         noted=lambda: note_requester(site, caller, schedule_source(body.name)),
     )
-    await _audited(
+    await _note_decision(
         site, caller, "schedule_changed" if body.replace else "schedule_created", body.name
     )
     response.headers["location"] = f"{SCHEDULES}/{body.name}"
@@ -102,7 +102,7 @@ async def pause_schedule(
 ) -> ScheduleStatus:
     """Start nothing until it is resumed; open runs go on."""
     found = await site.services.schedules().pause(schedule, note=(body or ScheduleNoteBody()).note)
-    await _audited(site, caller, "schedule_paused", schedule)
+    await _note_decision(site, caller, "schedule_paused", schedule)
     return found
 
 
@@ -112,7 +112,7 @@ async def resume_schedule(
 ) -> ScheduleStatus:
     """Start its task by the clock again; what it missed is not made up for."""
     found = await site.services.schedules().resume(schedule, note=(body or ScheduleNoteBody()).note)
-    await _audited(site, caller, "schedule_resumed", schedule)
+    await _note_decision(site, caller, "schedule_resumed", schedule)
     return found
 
 
@@ -123,12 +123,12 @@ async def trigger_schedule(
     """Start its task once, now, also while it is paused; its overlap policy counts."""
     starts: Starts = request.app.state.starts
     wanted = _claim_of(site, caller, schedule, idempotency_key)
-    async with starts.joined(wanted) as claimed:
+    async with starts.join_start(wanted) as claimed:
         require_same(claimed.claim, wanted)
         claim = claimed.claim
         if claim.run != wanted.run:
-            claim = await _awaited(site, wanted)
-        if (settled := _settled(claim, schedule)) is not None:
+            claim = await _wait_for_claim(site, wanted)
+        if (settled := _earlier_trigger(claim, schedule)) is not None:
             return settled
         schedules = site.services.schedules()
         # A name that does not exist is refused before anything is noted of it.
@@ -137,8 +137,8 @@ async def trigger_schedule(
         await note_requester(site, caller, schedule_source(schedule))
         found = await schedules.trigger(schedule, request=_request_id(wanted))
         await _settle(site, claim, found)
-        claimed.done()
-    await _audited(site, caller, "schedule_triggered", schedule, run=found.run)
+        claimed.mark_started()
+    await _note_decision(site, caller, "schedule_triggered", schedule, run=found.run)
     return found
 
 
@@ -146,7 +146,7 @@ async def trigger_schedule(
 async def delete_schedule(site: Site, caller: Operator, schedule: Name) -> None:
     """End a schedule; its runs stay, and those that are open go on."""
     await site.services.schedules().delete(schedule)
-    await _audited(site, caller, "schedule_deleted", schedule)
+    await _note_decision(site, caller, "schedule_deleted", schedule)
 
 
 def _claim_of(site: ApiSite, caller: Caller, name: str, key: str | None) -> IdempotencyRecord:
@@ -160,21 +160,21 @@ def _claim_of(site: ApiSite, caller: Caller, name: str, key: str | None) -> Idem
     )
 
 
-async def _awaited(site: ApiSite, wanted: IdempotencyRecord) -> IdempotencyRecord:
+async def _wait_for_claim(site: ApiSite, wanted: IdempotencyRecord) -> IdempotencyRecord:
     """The claim of an earlier request with this key, once it is settled.
 
     One that is not settled in time died on its way: its start is asked for again.
     """
     claim = await site.services.access.claim_start(wanted)
     for _ in range(LOOKS):
-        if claim.run == wanted.run or _settled(claim, "") is not None:
+        if claim.run == wanted.run or _earlier_trigger(claim, "") is not None:
             break
         await asyncio.sleep(LOOK_PAUSE_S)
         claim = await site.services.access.claim_start(wanted)
     return claim
 
 
-def _settled(claim: IdempotencyRecord, name: str) -> Triggered | None:
+def _earlier_trigger(claim: IdempotencyRecord, name: str) -> Triggered | None:
     if not claim.run.startswith(f"{STAND_IN} "):
         return Triggered(schedule=name, run=claim.run, replayed=True)
     return Triggered(schedule=name, why=claim.why, replayed=True) if claim.why else None
@@ -196,7 +196,7 @@ def _request_id(wanted: IdempotencyRecord) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-async def _audited(
+async def _note_decision(
     site: ApiSite, caller: Caller, action: Action, name: str, *, run: str | None = None
 ) -> None:
-    await site.trail.decided(action, schedule_source(name), by=caller.name, run=run)
+    await site.trail.note_decision(action, schedule_source(name), by=caller.name, run=run)

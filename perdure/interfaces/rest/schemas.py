@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.names import LONGEST_RUN_ID
-from perdure.domain.foundation.plain_text import in_words
+from perdure.domain.foundation.plain_text import require_not_blank
 from perdure.domain.llm.transcript import Message
 from perdure.domain.projects.records import Artifact
 from perdure.domain.run.messages import CHOICE_CHARACTERS, TEXT_LIMIT_BYTES
@@ -84,7 +84,9 @@ class PatchBody(Body):
     """What may be edited of a run; a field that is left out stays, metadata is merged deeply."""
 
     goal: (
-        Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT_BYTES), AfterValidator(in_words)]
+        Annotated[
+            str, Field(min_length=1, max_length=TEXT_LIMIT_BYTES), AfterValidator(require_not_blank)
+        ]
         | None
     ) = None
     max_iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None

@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from perdure.domain.foundation.errors import NotAllowed
-from perdure.domain.foundation.problems import shown
+from perdure.domain.foundation.problems import format_value
 from perdure.domain.trust_requirements import execution_needs, written_needs
 from perdure.interfaces.rest.callers import Caller
 from perdure.interfaces.rest.error_responses import Refused, invalid
@@ -81,7 +81,7 @@ async def require_served(site: ApiSite, caller: Caller, folder: JsonValue) -> No
         return
     if caller.has("execute"):
         if isinstance(folder, str) and not _is_folder(folder):
-            raise invalid("workspace", f"found {shown(folder)}; allowed: an absolute folder")
+            raise invalid("workspace", f"found {format_value(folder)}; allowed: an absolute folder")
         return
     if caller.token.bound:
         if not is_below(folder, caller.token.folders):

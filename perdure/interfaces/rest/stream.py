@@ -14,9 +14,9 @@ from perdure.interfaces.rest.events import (
     EVENT_SCHEMA,
     HEARTBEAT_S,
     Feed,
+    format_stream_event,
     problem_of,
     stream_of,
-    told,
 )
 from perdure.interfaces.rest.request_limits import BoundedRoute
 from perdure.interfaces.rest.runs import PREFIX
@@ -72,7 +72,7 @@ async def _texts(feed: Feed, reading: LiveReading, hide: Hide) -> AsyncGenerator
             if feed.failure is not None:
                 yield problem_of(feed.failure, hide)
             else:
-                yield told(ENDED, {"run": feed.run}, id=ENDED)
+                yield format_stream_event(ENDED, {"run": feed.run}, id=ENDED)
             return
         if not await feed.news.after(seen, within=HEARTBEAT_S):
             yield KEEPALIVE_COMMENT

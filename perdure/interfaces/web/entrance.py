@@ -90,11 +90,13 @@ class Entrance:
         """The answer in place of the page; None if the request may pass."""
         headers, path = Headers(scope=scope), scope["path"]
         reads = scope["method"] in READING
-        if not reads and (told := self._foreign(headers) or self._too_long(headers)):
+        if not reads and (
+            told := self._foreign_form_refusal(headers) or self._length_refusal(headers)
+        ):
             return self._plain(*told)
         # Counted as well: guesses of tokens come here.
         if path.startswith(OPEN):
-            return self._hurried(address_of(scope))
+            return self._rate_refusal(address_of(scope))
         try:
             visitor = await self._visitor(scope)
         except StoreAway as error:
@@ -105,9 +107,11 @@ class Entrance:
         if visitor is not None:
             scope[VISITOR] = visitor
             self._site.in_use()
-            return self._hurried(f"token {visitor.token.id}")
+            return self._rate_refusal(f"token {visitor.token.id}")
         if _is_a_program(headers):
-            return self._hurried(address_of(scope)) or document(_NOT_FOR_PROGRAMS, instance=path)
+            return self._rate_refusal(address_of(scope)) or document(
+                _NOT_FOR_PROGRAMS, instance=path
+            )
         asked = path + (
             f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         )
@@ -138,14 +142,14 @@ class Entrance:
                 return Visitor(token=token, form_key=session.form_key(key), session=session)
         return None
 
-    def _hurried(self, who: str) -> Response | None:
-        wait = self._rates.wait(who)
+    def _rate_refusal(self, who: str) -> Response | None:
+        wait = self._rates.take_request(who)
         if wait <= 0:
             return None
         told = f"More than {self._site.rules.rate_per_minute} requests in a minute."
         return self._plain(429, told, f"Try again in {wait:.0f} s.")
 
-    def _foreign(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _foreign_form_refusal(self, headers: Headers) -> tuple[int, str, str] | None:
         """Why a form cannot come from our own page, as far as the browser's headers tell (CSRF)."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         # A proxy may replace the host.
@@ -157,7 +161,7 @@ class Entrance:
         title = "The form came from another site."
         return 403, title, "Open this page itself, and send it from here."
 
-    def _too_long(self, headers: Headers) -> tuple[int, str, str] | None:
+    def _length_refusal(self, headers: Headers) -> tuple[int, str, str] | None:
         # The form is read as a whole, so a body without a length could be of any size.
         length = headers.get("content-length")
         if length is None or not length.isdecimal():

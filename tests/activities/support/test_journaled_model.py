@@ -18,7 +18,7 @@ from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.allowances import Allowance
 from perdure.domain.llm.errors import ModelError, ModelFacts
 from perdure.domain.llm.requests import CallContext, ModelProfile, ModelReply, ModelRequest
-from perdure.domain.llm.transcript import Message, TextBlock, user_text
+from perdure.domain.llm.transcript import Message, TextBlock, user_message
 from perdure.domain.llm.usage import Usage
 from perdure.domain.ports import ModelClient
 from perdure.domain.run.activity_messages import Frame, ModelCallRequest
@@ -98,7 +98,7 @@ async def attempted(
         request = ModelRequest(
             model=MODEL,
             system="",
-            messages=(user_text("hello"),),
+            messages=(user_message("hello"),),
             max_tokens=50,
             context=call_context(step, run="run"),
         )

@@ -3,8 +3,8 @@
 import asyncio
 
 from perdure.activities.support.heartbeat import Stopwatch
-from perdure.domain.foundation.retry_policies import PATIENCE, Patience, no_work
-from perdure.extending.working_time import ended_in_time
+from perdure.domain.foundation.retry_policies import PATIENCE, Patience, count_as_store_time
+from perdure.extending.working_time import wait_within_limit
 
 AWAY_S = 600.0
 
@@ -38,14 +38,14 @@ async def test_work_that_stands_before_a_lock_is_not_ended_by_its_limit() -> Non
     clock = asyncio.get_running_loop().time
 
     async def locked() -> None:
-        with no_work(clock):
+        with count_as_store_time(clock):
             await asyncio.sleep(0.5)
 
     token = PATIENCE.set(Patience())
     try:
-        assert await ended_in_time(asyncio.ensure_future(locked()), seconds=0.4)
+        assert await wait_within_limit(asyncio.ensure_future(locked()), seconds=0.4)
         endless = asyncio.ensure_future(asyncio.Event().wait())
-        assert not await ended_in_time(endless, seconds=0.1)
+        assert not await wait_within_limit(endless, seconds=0.1)
         endless.cancel()
     finally:
         PATIENCE.reset(token)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perdure.adapters.files import private
-from perdure.adapters.files.private import make_private, written_once
+from perdure.adapters.files.private import make_private, write_once
 from perdure.adapters.stores.open_stores import open_stores
 from perdure.domain.foundation.errors import StoreError
 from perdure.local_services.state import HomeFiles
@@ -69,7 +69,7 @@ def test_what_belongs_to_somebody_else_is_refused_with_the_command(
 
 def test_a_file_is_written_once_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    assert [written_once(path, text) for text in ("first", "second")] == ["first", "first"]
+    assert [write_once(path, text) for text in ("first", "second")] == ["first", "first"]
     assert (path.stat().st_mode & 0o777, [*tmp_path.iterdir()]) == (0o600, [path])
 
 
@@ -81,5 +81,5 @@ def test_of_two_processes_the_first_writes(tmp_path: Path, monkeypatch: pytest.M
         link(draft, place)
 
     monkeypatch.setattr(os, "link", late)
-    assert written_once(path, "mine") == "of the other"
+    assert write_once(path, "mine") == "of the other"
     assert [*tmp_path.iterdir()] == [path]

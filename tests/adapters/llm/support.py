@@ -12,7 +12,7 @@ from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import CallContext, ModelReply, ModelRequest, ToolOffer
-from perdure.domain.llm.transcript import Message, ToolResultBlock, ToolUseBlock, user_text
+from perdure.domain.llm.transcript import Message, ToolResultBlock, ToolUseBlock, user_message
 from perdure.domain.ports import BlobStore, ModelClient, RecordStore
 
 CLAUDE = "claude-sonnet-4-5"
@@ -39,7 +39,7 @@ def request(model: str = CLAUDE, text: str = "Say hello.", **changes: Any) -> Mo
     values: dict[str, Any] = {
         "model": model,
         "system": "Be brief.",
-        "messages": (user_text(text),),
+        "messages": (user_message(text),),
         "max_tokens": 100,
         "context": CallContext(**context),
     }

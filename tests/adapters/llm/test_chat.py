@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from perdure.adapters.llm.openai_dialects.server import SDK, Feature
-from perdure.adapters.llm.stream_answer import failed
+from perdure.adapters.llm.stream_answer import call_error
 from perdure.domain.llm.requests import ToolOffer
-from perdure.domain.llm.transcript import Message, TextBlock, user_text
+from perdure.domain.llm.transcript import Message, TextBlock, user_message
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import (
     CHAT,
@@ -89,7 +89,7 @@ async def test_parallel_calls(calls: list[dict[str, Any]], ids: list[str]) -> No
 @pytest.mark.parametrize("id", ["", "call_1"], ids=["no id", "an id of an earlier call"])
 async def test_ids_are_made_where_a_server_gives_none_of_its_own(id: str) -> None:
     events = [*chat_call('{"path": "a"}', id=id), chunk({}, "stop"), chat_usage()]
-    messages = (user_text("Read."), call_message("call_1"), result_message("call_1"))
+    messages = (user_message("Read."), call_message("call_1"), result_message("call_1"))
     wanted = asked(tools=(READ_TOOL,), messages=messages)
     found: list[str] = []
     for _ in range(2):
@@ -125,11 +125,11 @@ async def test_an_overflow_without_a_word_for_it_is_told_by_our_own_count() -> N
 async def test_what_is_sent() -> None:
     provider = Provider(stream_of(ANSWER))
     messages = (
-        user_text("Read both."),
+        user_message("Read both."),
         Message(role="assistant", blocks=(TextBlock(type="text", text="Well."),)),
         call_message("a", "b"),
         Message(
-            role="user", blocks=(*result_message("a", "b").blocks, *user_text("Go on.").blocks)
+            role="user", blocks=(*result_message("a", "b").blocks, *user_message("Go on.").blocks)
         ),
     )
     wanted = asked(messages=messages, tools=(READ_TOOL,), tool_choice="any", temperature=0.5)
@@ -365,7 +365,7 @@ def test_a_redirect_to_nowhere_is_named(went: str, told: str) -> None:
     asked_for = httpx2.Request("POST", "https://box.example/v1/chat/completions")
     error = openai.APIConnectionError(request=asked_for)
     error.__cause__ = cause
-    facts = failed(error, None, SDK, request_id=None, streaming=False).facts
+    facts = call_error(error, None, SDK, request_id=None, streaming=False).facts
     assert told in facts.message
     assert ("https://127.0.0.1:1/ (" in facts.message) is ("redirected" in told)
     assert "pw" not in facts.message

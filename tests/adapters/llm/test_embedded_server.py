@@ -20,7 +20,7 @@ from waiting import eventually
 from perdure.adapters.llm import embedded_facts, embedded_server
 from perdure.adapters.llm.embedded_client import EmbeddedModel
 from perdure.adapters.llm.embedded_facts import embedded_available
-from perdure.domain.llm.transcript import user_text
+from perdure.domain.llm.transcript import user_message
 from tests.adapters.llm.support import (
     READ_TOOL,
     SCORE_SCHEMA,
@@ -155,7 +155,7 @@ async def test_forced_tool_is_called_once_with_valid_arguments(
 
 @pytest.mark.model
 async def test_conversation_with_tool_results_is_understood(local: EmbeddedModel) -> None:
-    talk = (user_text("Read it."), call_message("a", "b"), result_message("a", "b"))
+    talk = (user_message("Read it."), call_message("a", "b"), result_message("a", "b"))
     reply, _ = await say(local, request("local", messages=talk, max_tokens=20))
     assert reply.stop_reason in {"end_turn", "max_tokens"}
 

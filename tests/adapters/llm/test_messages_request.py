@@ -15,8 +15,8 @@ from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
     ThinkingBlock,
-    assistant_text,
-    user_text,
+    assistant_message,
+    user_message,
 )
 from perdure.domain.outputs.compression import Compressed
 from perdure.domain.refine.prompts import Brief, first_messages, task_text
@@ -43,7 +43,7 @@ async def sent(**changes: Any) -> dict[str, Any]:
 
 
 async def test_whole_body_of_a_tool_turn() -> None:
-    messages = (user_text("Read it."), call_message("t1"), result_message("t1"))
+    messages = (user_message("Read it."), call_message("t1"), result_message("t1"))
     assert await sent(messages=messages, tools=(READ_TOOL,), cache="grow") == snapshot(
         {
             "max_tokens": 100,
@@ -101,8 +101,10 @@ async def test_whole_body_of_a_tool_turn() -> None:
 
 
 async def test_at_most_four_breakpoints_however_long_the_conversation() -> None:
-    talk = [message for n in range(8) for message in (user_text(f"q{n}"), assistant_text(f"a{n}"))]
-    said = (*talk, user_text("last"))
+    talk = [
+        message for n in range(8) for message in (user_message(f"q{n}"), assistant_message(f"a{n}"))
+    ]
+    said = (*talk, user_message("last"))
     body = await sent(messages=said, tools=(READ_TOOL, READ_TOOL), cache="grow")
     assert str(body).count("cache_control") == 4
     marked = [m["content"][-1]["text"] for m in body["messages"] if "cache_control" in str(m)]
@@ -121,7 +123,7 @@ async def test_at_most_four_breakpoints_however_long_the_conversation() -> None:
     ],
 )
 async def test_what_is_marked_is_what_the_request_wants(cache: str, marked: list[str]) -> None:
-    talk = (user_text("q1"), assistant_text("a1"), user_text("q2"))
+    talk = (user_message("q1"), assistant_message("a1"), user_message("q2"))
     body = await sent(messages=talk, tools=(READ_TOOL,), cache=cache)
     blocks = [
         *({**tool, "text": "tool"} for tool in body["tools"]),
@@ -179,9 +181,9 @@ async def test_a_temperature_is_sent_where_one_is_asked_with_and_no_seed() -> No
 OWN_THOUGHT = ThinkingBlock(
     type="thinking", model=CLAUDE, native={"type": "thinking", "thinking": "", "signature": "s"}
 )
-OTHERS_TURN = (user_text("Look."), call_message("a"), result_message("a"))
+OTHERS_TURN = (user_message("Look."), call_message("a"), result_message("a"))
 OWN_TURN = (
-    user_text("Look."),
+    user_message("Look."),
     Message(role="assistant", blocks=(OWN_THOUGHT, *call_message("a").blocks)),
     result_message("a"),
 )
@@ -256,15 +258,15 @@ SAID = TextBlock(type="text", text="yes")
     ("messages", "expected"),
     [
         pytest.param(
-            (user_text("a"), user_text("b")), [("user", ["a", "b"])], id="same roles merged"
+            (user_message("a"), user_message("b")), [("user", ["a", "b"])], id="same roles merged"
         ),
         pytest.param(
-            (user_text("a"), assistant_text(" "), user_text("b")),
+            (user_message("a"), assistant_message(" "), user_message("b")),
             [("user", ["a", "b"])],
             id="empty text dropped",
         ),
         pytest.param(
-            (assistant_text("draft"), user_text("fix")),
+            (assistant_message("draft"), user_message("fix")),
             [
                 ("user", ["This is where the work stands:"]),
                 ("assistant", ["draft"]),
@@ -273,22 +275,30 @@ SAID = TextBlock(type="text", text="yes")
             id="opens with the user",
         ),
         pytest.param(
-            (user_text("a"), Message(role="assistant", blocks=(THOUGHT, SAID)), user_text("b")),
+            (
+                user_message("a"),
+                Message(role="assistant", blocks=(THOUGHT, SAID)),
+                user_message("b"),
+            ),
             [("user", ["a"]), ("assistant", ["thinking", "yes"]), ("user", ["b"])],
             id="own thinking kept",
         ),
         pytest.param(
-            (user_text("a"), Message(role="assistant", blocks=(FOREIGN, SAID)), user_text("b")),
+            (
+                user_message("a"),
+                Message(role="assistant", blocks=(FOREIGN, SAID)),
+                user_message("b"),
+            ),
             [("user", ["a"]), ("assistant", ["yes"]), ("user", ["b"])],
             id="thinking of another model dropped",
         ),
         pytest.param(
-            (user_text("a"), Message(role="assistant", blocks=(FOREIGN,)), user_text("b")),
+            (user_message("a"), Message(role="assistant", blocks=(FOREIGN,)), user_message("b")),
             [("user", ["a", "b"])],
             id="message of nothing but foreign thinking dropped",
         ),
         pytest.param(
-            (user_text("a"), call_message("t"), user_text("b"), result_message("t")),
+            (user_message("a"), call_message("t"), user_message("b"), result_message("t")),
             [("user", ["a"]), ("assistant", ["tool_use"]), ("user", ["tool_result", "b"])],
             id="results first",
         ),
@@ -301,13 +311,13 @@ async def test_messages_are_put_right(messages: Any, expected: Any) -> None:
 
 async def test_native_thinking_goes_back_as_it_came() -> None:
     said = Message(role="assistant", blocks=(THOUGHT, SAID))
-    body = await sent(messages=(user_text("a"), said, user_text("b")))
+    body = await sent(messages=(user_message("a"), said, user_message("b")))
     assert body["messages"][1]["content"][0] == THOUGHT.native
 
 
 async def test_failed_tools_are_marked_and_empty_results_say_so() -> None:
     results = result_message("t", outcome="denied", text="")
-    body = await sent(messages=(user_text("a"), call_message("t"), results))
+    body = await sent(messages=(user_message("a"), call_message("t"), results))
     (result,) = body["messages"][2]["content"]
     assert result["is_error"] is True
     assert result["content"] == "(no output)"
@@ -320,20 +330,20 @@ TWIN = ToolOffer(name="fs__read", description="", parameters={"type": "object"})
     ("changes", "named"),
     [
         pytest.param({"messages": ()}, "empty", id="no messages"),
-        pytest.param({"messages": (user_text("  "),)}, "empty", id="blank messages"),
-        pytest.param({"messages": (user_text("a"), call_message("t9"))}, "t9", id="open call"),
+        pytest.param({"messages": (user_message("  "),)}, "empty", id="blank messages"),
+        pytest.param({"messages": (user_message("a"), call_message("t9"))}, "t9", id="open call"),
         pytest.param(
-            {"messages": (user_text("a"), call_message("t1", "t2"), result_message("t1"))},
+            {"messages": (user_message("a"), call_message("t1", "t2"), result_message("t1"))},
             "t2",
             id="half answered",
         ),
         pytest.param(
-            {"messages": (user_text("a"), call_message("t1"), user_text("no"))},
+            {"messages": (user_message("a"), call_message("t1"), user_message("no"))},
             "t1",
             id="answered by text",
         ),
         pytest.param(
-            {"messages": (user_text("a"), result_message("t5"))}, "t5", id="result without call"
+            {"messages": (user_message("a"), result_message("t5"))}, "t5", id="result without call"
         ),
         pytest.param({"max_tokens": 0}, "max_tokens is 0", id="no room"),
         pytest.param({"tool_choice": "fs.write", "tools": (READ_TOOL,)}, "fs.write", id="stranger"),
@@ -385,7 +395,7 @@ async def test_what_every_iteration_begins_with_is_marked_and_stays_byte_identic
 
 
 async def test_an_hour_is_asked_for_at_every_mark() -> None:
-    talk = (user_text("q1"), assistant_text("a1"), user_text("q2"))
+    talk = (user_message("q1"), assistant_message("a1"), user_message("q2"))
     body = await sent(messages=talk, tools=(READ_TOOL,), cache="grow", cache_life="1h")
     # A longer mark must not follow a shorter one, so all have the same.
     assert str(body).count("{'type': 'ephemeral', 'ttl': '1h'}") == 4

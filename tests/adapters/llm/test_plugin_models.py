@@ -16,7 +16,7 @@ from perdure.adapters.llm.registry import ModelCatalog
 from perdure.adapters.plugins_aside import models_aside
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest, Usage
-from perdure.domain.ports import ModelClient, UsageSoFar, unheard
+from perdure.domain.ports import ModelClient, UsageSoFar, ignore_usage
 from perdure.extending.own_loop import OwnLoops
 from tests.adapters.llm.support import fails, request, say, script_name, scripted
 
@@ -46,7 +46,7 @@ class Blocking:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         self.begun.set()
         self.free.wait()
@@ -98,7 +98,7 @@ class Clumsy(Blocking):
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         if isinstance(self.ends, BaseException):
             raise self.ends
@@ -148,7 +148,7 @@ class Telling(Clumsy):
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         on_answer(self.ends)  # type: ignore[arg-type]
         raise AssertionError("unreachable")

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from perdure.adapters.llm.openai_dialects.structured import takes_strictly
-from perdure.domain.llm.transcript import Message, TextBlock, ThinkingBlock, user_text
+from perdure.domain.llm.transcript import Message, TextBlock, ThinkingBlock, user_message
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.dialects import (
     CREATED,
@@ -58,7 +58,7 @@ async def test_thoughts_travel_with_the_tool_round_that_they_led_to() -> None:
     thought, call = reply.message.blocks
     assert isinstance(thought, ThinkingBlock)
     assert thought.model == MODEL
-    messages = (user_text("Read."), reply.message, result_message("call_1"))
+    messages = (user_message("Read."), reply.message, result_message("call_1"))
     await say(client, asked(messages=messages, tools=(READ_TOOL,)))
     sent = provider.bodies[1]["input"]
     assert [item.get("type", "message") for item in sent] == [
@@ -86,7 +86,7 @@ async def test_thoughts_that_would_be_refused_stay_here(blocks: list[Any]) -> No
         else ThinkingBlock(type="thinking", **one)
         for one in blocks
     )
-    messages = (user_text("Hi."), Message(role="assistant", blocks=made), user_text("Go on."))
+    messages = (user_message("Hi."), Message(role="assistant", blocks=made), user_message("Go on."))
     body = await body_of(messages=messages)
     assert all(item.get("type") != "reasoning" for item in body["input"])
 

@@ -11,8 +11,8 @@ from anthropic.types import Model
 
 from perdure.adapters.llm.access import (
     DEFAULT_CLAUDE,
-    ENDS,
     NEWEST,
+    RETIREMENT_DATES,
     ModelAccess,
     current,
     default_model,
@@ -32,7 +32,7 @@ def test_the_days_are_those_of_the_sdk() -> None:
         month, number, year = text.replace(",", "").split()
         return datetime.strptime(f"{month} {number[:-2]} {year} +0000", "%B %d %Y %z").date()
 
-    assert {model: day(text) for model, text in DEPRECATED_MODELS.items()} == ENDS
+    assert {model: day(text) for model, text in DEPRECATED_MODELS.items()} == RETIREMENT_DATES
 
 
 def test_the_newest_of_a_family_is_the_newest_that_the_sdk_lists() -> None:
@@ -52,7 +52,7 @@ def test_no_page_names_a_model_that_ends() -> None:
     named = {
         (page.name, model) for page in pages for model in CLAUDE.findall(page.read_text("utf-8"))
     }
-    assert {pair for pair in named if pair[1] in ENDS} == set()
+    assert {pair for pair in named if pair[1] in RETIREMENT_DATES} == set()
 
 
 def test_every_successor_has_a_price_and_no_end() -> None:
@@ -61,7 +61,7 @@ def test_every_successor_has_a_price_and_no_end() -> None:
         card = prices.card(model)
         assert card is not None
         assert card.price is not None
-        assert model not in ENDS
+        assert model not in RETIREMENT_DATES
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from perdure.adapters.llm.scripted import ScriptedModel
 from perdure.domain.foundation.errors import StoreAway
 from perdure.domain.llm.errors import ModelError
-from perdure.domain.llm.transcript import ToolUseBlock, user_text
+from perdure.domain.llm.transcript import ToolUseBlock, user_message
 from perdure.domain.llm.usage import Usage
 from tests.adapters.llm.support import (
     READ_TOOL,
@@ -79,7 +79,7 @@ async def test_when_narrows(when: str, changes: dict[str, Any], fits: bool) -> N
 
 async def test_contains_looks_at_tool_traffic_too() -> None:
     play = Play("replies: [{when: {contains: treasure}, text: found}]")
-    traffic = (user_text("x"), call_message("t"), result_message("t", text="a treasure"))
+    traffic = (user_message("x"), call_message("t"), result_message("t", text="a treasure"))
     assert await play.ask(messages=traffic) == "found"
 
 

@@ -14,7 +14,7 @@ from perdure.domain.llm.transcript import (
     Message,
     TextBlock,
     ToolResultBlock,
-    user_text,
+    user_message,
     with_attachments,
 )
 from tests.adapters.llm.dialects import CHAT, DIALECTS, MESSAGES, RESPONSES, Dialect
@@ -38,7 +38,7 @@ PICTURE = Attachment(
 )
 PAPER = Attachment(ref="sha256:d", media_type="application/pdf", bytes=9, name="a.pdf", pages=1)
 FILES = {"sha256:p": b"picture", "sha256:d": b"paper"}
-TASK = with_attachments(user_text("Compare them.", pinned=True), [PICTURE, PAPER])
+TASK = with_attachments(user_message("Compare them.", pinned=True), [PICTURE, PAPER])
 READ = Message(
     role="user",
     blocks=(
@@ -268,7 +268,7 @@ async def test_the_embedded_model_refuses_in_words() -> None:
 
 
 async def test_marks_for_the_cache_stay_on_texts_and_results() -> None:
-    several = with_attachments(user_text("The task.", "This draft."), [PICTURE])
+    several = with_attachments(user_message("The task.", "This draft."), [PICTURE])
     body = await sent(MESSAGES, messages=(several,), cache="first")
     picture, constant, changing = body["messages"][0]["content"]
     assert "cache_control" not in picture
@@ -289,8 +289,8 @@ BLIND = "attachments: []\nreplies: [{text: Words.}]\n"
     ("messages", "text"),
     [
         pytest.param((TASK,), "A paper.", id="pdf"),
-        pytest.param((with_attachments(user_text("x"), [PICTURE]),), "A picture.", id="image"),
-        pytest.param((user_text("x"),), "Nothing.", id="text"),
+        pytest.param((with_attachments(user_message("x"), [PICTURE]),), "A picture.", id="image"),
+        pytest.param((user_message("x"),), "Nothing.", id="text"),
     ],
 )
 async def test_a_script_answers_by_what_it_sees(messages: tuple[Message, ...], text: str) -> None:
@@ -301,7 +301,7 @@ async def test_a_script_answers_by_what_it_sees(messages: tuple[Message, ...], t
 async def test_a_script_says_what_its_model_takes_and_counts_the_bound() -> None:
     assert (await scripted(SCRIPT).card(script_name(SCRIPT))).attachments == ("image", "pdf")
     assert (await scripted(BLIND).card(script_name(BLIND))).attachments == ()
-    plain = await scripted(SCRIPT).count(shown(script_name(SCRIPT), (user_text("x"),)))
+    plain = await scripted(SCRIPT).count(shown(script_name(SCRIPT), (user_message("x"),)))
     seen = await scripted(SCRIPT).count(shown(script_name(SCRIPT), (TASK,)))
     assert plain is not None
     assert seen is not None

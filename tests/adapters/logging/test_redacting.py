@@ -3,11 +3,11 @@
 import pytest
 
 from perdure.adapters.logging.redacting import (
+    data_without_secrets,
     keep_secret,
     secrets_of_url,
     spellings,
-    told,
-    told_data,
+    without_secrets,
 )
 from perdure.domain.foundation.redaction import REDACTED, redacted
 
@@ -28,6 +28,9 @@ def test_the_password_of_an_url_is_found() -> None:
 
 def test_what_is_kept_secret_is_told_no_more() -> None:
     keep_secret(["zanzibar-1", "zanzibar-1-and-more", None, "short"])
-    assert told("zanzibar-1-and-more, zanzibar-1, short") == f"{REDACTED}, {REDACTED}, short"
-    assert told(ValueError("no zanzibar-1")) == f"no {REDACTED}"
-    assert told_data({"a": ["zanzibar-1"]}) == {"a": [REDACTED]}
+    assert (
+        without_secrets("zanzibar-1-and-more, zanzibar-1, short")
+        == f"{REDACTED}, {REDACTED}, short"
+    )
+    assert without_secrets(ValueError("no zanzibar-1")) == f"no {REDACTED}"
+    assert data_without_secrets({"a": ["zanzibar-1"]}) == {"a": [REDACTED]}

@@ -43,7 +43,7 @@ async def test_what_opens_a_connection_ends_nothing_else(
     link = Link(TARGET, on_end=ended.append)
     with pytest.raises(ToolFailure, match=words):
         await link.tools()
-    await link.ended()
+    await link.wait_until_closed()
     assert ended == [link]
 
 

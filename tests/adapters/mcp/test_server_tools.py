@@ -288,7 +288,7 @@ async def test_a_question_is_told_although_another_call_has_ended_meanwhile(monk
     go["paint"].set()
     assert [said for said in (await paint)[1] if "Which colour?" in said]
     link.drop()
-    await link.ended()
+    await link.wait_until_closed()
 
 
 async def test_variables_come_by_reference(probe, tmp_path):

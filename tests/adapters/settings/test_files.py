@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.settings.config_files import ConfigFiles, edited
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed
@@ -199,7 +199,7 @@ def test_a_secret_in_the_wrong_place_is_not_listed(
     found = {one.name: one.value for one in ConfigFiles(home, here).settings()}
     assert found["encryption_old_keys"] == "env:OLD, (set, not shown)"
     assert found["database_url"] == "(set, not shown)"
-    assert told("raw-key-4711 pass-4711") == f"{REDACTED} {REDACTED}"
+    assert without_secrets("raw-key-4711 pass-4711") == f"{REDACTED} {REDACTED}"
 
 
 def test_setting_one_keeps_every_other_line(home: Path, here: Path) -> None:

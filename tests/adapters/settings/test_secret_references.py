@@ -11,10 +11,10 @@ import pytest
 from waiting import eventually
 
 from perdure.adapters.llm.access import access_from, lacking_models
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.mcp.server_config import AllowedServers
 from perdure.adapters.settings import secret_references
-from perdure.adapters.settings.secret_references import MOST_BYTES, referred, secret_value
+from perdure.adapters.settings.secret_references import MOST_BYTES, resolve_reference, secret_value
 from perdure.adapters.settings.variables import Settings
 from perdure.domain.foundation.errors import InvalidInput
 from perdure.domain.tools.mcp_servers import ServerSpec
@@ -50,7 +50,7 @@ def test_each_way_leads_to_the_secret(tmp_path: Path, monkeypatch: pytest.Monkey
         "list": secret_value("X", f'command:["echo", "{SECRET}"]'),
     }
     assert found == dict.fromkeys(found, SECRET)
-    assert SECRET not in told(f"the key is {SECRET}")
+    assert SECRET not in without_secrets(f"the key is {SECRET}")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_each_way_leads_to_the_secret(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_what_leads_nowhere_names_place_reference_and_cure(reference: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said) as caught:
-        referred("PERDURE_X", reference)
+        resolve_reference("PERDURE_X", reference)
     assert caught.value.message.startswith("PERDURE_X ")
     assert caught.value.cure
     assert SECRET not in str(caught.value)
@@ -81,14 +81,14 @@ def test_what_leads_nowhere_names_place_reference_and_cure(reference: str, said:
 
 def test_no_shell_runs(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    found = referred("X", f"command:echo $(touch {made}) ; touch {made} | cat > {made}")
+    found = resolve_reference("X", f"command:echo $(touch {made}) ; touch {made} | cat > {made}")
     assert found.startswith("$(touch")
     assert not made.exists()
 
 
 def test_arguments_of_a_command_are_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
-        referred("X", f"command:false --token {SECRET}")
+        resolve_reference("X", f"command:false --token {SECRET}")
     assert SECRET not in str(caught.value)
 
 
@@ -102,7 +102,7 @@ async def test_a_command_that_hangs_ends_with_its_children(
         f"open({str(pid)!r}, 'w').write(str(child.pid))\ntime.sleep(3600)"
     )
     with pytest.raises(InvalidInput, match="took longer than 1 s"):
-        referred("X", program(tmp_path, body))
+        resolve_reference("X", program(tmp_path, body))
     child = int(pid.read_text())
     await eventually(lambda: not _lives(child))
 
@@ -125,7 +125,7 @@ def test_a_command_runs_once_without_our_keys(
         "print(os.environ.get('ANTHROPIC_API_KEY'), os.environ['VAULT_TOKEN'])"
     )
     reference = program(tmp_path, body)
-    assert [referred("X", reference) for _ in range(3)] == ["None for-the-vault"] * 3
+    assert [resolve_reference("X", reference) for _ in range(3)] == ["None for-the-vault"] * 3
     assert count.read_text() == "."
 
 

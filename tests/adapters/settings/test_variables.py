@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.settings.variables import (
     GivenSettings,
     Settings,
@@ -100,7 +100,7 @@ def test_a_key_that_looks_like_a_path_is_masked_and_the_path_of_a_file_is_told(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key)
     monkeypatch.setenv("OTHER_CREDENTIALS", str(file))
     Settings.load()
-    assert told(f"{key} of {file}") == f"{REDACTED} of {file}"
+    assert without_secrets(f"{key} of {file}") == f"{REDACTED} of {file}"
 
 
 def test_a_variable_that_is_no_text_hinders_nothing_and_stays_masked(
@@ -110,7 +110,7 @@ def test_a_variable_that_is_no_text_hinders_nothing_and_stays_masked(
     monkeypatch.setenv("OTHER_PASSWORD", "p\udce4ssw\udcf6rd1")
     monkeypatch.setenv("TEMPORAL_ADDRESS", "temporal:7233")
     assert Settings.load().temporal.address == "temporal:7233"
-    assert told("as p\udce4ssw\udcf6rd1") == f"as {REDACTED}"
+    assert without_secrets("as p\udce4ssw\udcf6rd1") == f"as {REDACTED}"
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "\udce4")
     with pytest.raises(InvalidInput, match="TEMPORAL_NAMESPACE holds other bytes than UTF-8"):
         Settings.load()

@@ -269,13 +269,13 @@ async def test_neither_does_a_statement_that_erases_the_rows_of_a_tree(large: In
         await erasure.ask(["r"], at=now)
         rows = await erasure.tree("r")
         names = [row.id for row in rows]
-        await erasure.named(names)
+        await erasure.addresses_of(names)
         await erasure.mark(
             [stone_of(row, "r", now, "erased") for row in rows], [], root="r", at=now
         )
-        assert await erasure.marked("r") == set()
+        assert await erasure.marked_addresses("r") == set()
         assert (await erasure.drop(names)).episodes == 1
-        await erasure.done("r")
+        await erasure.close_erasure("r")
         assert len(await erasure.tombstones("r")) == 2
     scanned = await _scans(stores.database, heard)
     assert not scanned, json.dumps(scanned, indent=1)

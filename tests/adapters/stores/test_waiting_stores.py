@@ -49,7 +49,7 @@ async def test_the_tries_are_time_of_the_wait_too(patience: Patience) -> None:
     assert await ActivityEnvironment().run(patiently, shop.take) == "taken"
     assert shop.tries == 4
     assert patience.total >= 3 * TRY_S
-    assert patience.told(0.0) is None
+    assert patience.store_wait(0.0) is None
 
 
 @pytest.mark.parametrize("away", [0, 1])

@@ -24,8 +24,8 @@ from perdure.domain.llm.transcript import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    assistant_text,
-    user_text,
+    assistant_message,
+    user_message,
 )
 from perdure.domain.llm.usage import Usage
 from perdure.domain.tools.definitions import ToolGrant, ToolInvocation, ToolOutput
@@ -46,9 +46,11 @@ class Says:
 
     async def call(self, request: ModelRequest, **_: object) -> ModelReply:
         return ModelReply(
-            message=assistant_text(f"the key is {SECRET}"), stop_reason="end_turn", usage=Usage(),
+            message=assistant_message(f"the key is {SECRET}"),
+            stop_reason="end_turn",
+            usage=Usage(),
             model="m",
-        )  # fmt: skip
+        )
 
 
 class Gives:
@@ -80,7 +82,7 @@ async def spanned(work: Callable[[], object]) -> ReadableSpan:
 
 async def test_a_call_shows_instructions_messages_and_reply() -> None:
     asked = request(
-        user_text("read a"),
+        user_message("read a"),
         Message(role="assistant", blocks=(THOUGHT, USE)),
         Message(role="user", blocks=(RESULT,)),
     )
@@ -116,7 +118,7 @@ async def test_a_tool_shows_arguments_and_a_cut_result() -> None:
 async def test_half_a_character_is_a_mark_and_no_failure() -> None:
     models, half = TracedModels(Says()), "a \ud83d b"  # pyright: ignore[reportArgumentType]
     use = USE.model_copy(update={"arguments": {"path": half}})
-    asked = request(user_text(half), Message(role="assistant", blocks=(use,)))
+    asked = request(user_message(half), Message(role="assistant", blocks=(use,)))
     span = await spanned(lambda: models.resolve("m").call(asked, on_text=lambda _: None))
     envelope = ToolInvocation(
         run="r", call_id="c", idempotency_key="k", name="fs.read", arguments={"path": half}
@@ -130,7 +132,7 @@ async def test_half_a_character_is_a_mark_and_no_failure() -> None:
 async def test_outside_of_a_recorded_span_nothing_is_written() -> None:
     assert not trace.get_current_span().is_recording()
     models = TracedModels(Says())  # pyright: ignore[reportArgumentType]
-    reply = await models.resolve("m").call(request(user_text("x")), on_text=lambda _: None)
+    reply = await models.resolve("m").call(request(user_message("x")), on_text=lambda _: None)
     assert reply.stop_reason == "end_turn"
 
 

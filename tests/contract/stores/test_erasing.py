@@ -105,6 +105,6 @@ async def test_what_was_asked_for_is_pending_until_it_is_done(database: Database
     for _ in range(2):
         await erasure.ask(["a", "b"], at=NOW)
     await erasure.mark([], ["sha256:1"], root="a", at=NOW)
-    await erasure.done("a")
+    await erasure.close_erasure("a")
     left = await erasure.pending()
     assert (left.roots, left.since, left.blobs, left.blobs_since) == (("b",), NOW, 1, NOW)

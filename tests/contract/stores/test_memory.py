@@ -13,7 +13,7 @@ from perdure.adapters.stores.memory import SqlMemory
 from perdure.adapters.stores.tables import memory as rows
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound, StoreError
 from perdure.domain.memory.entries import Episode, Event, Learning, Origin, Pattern, Skill
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = Origin(run="refine-a", outcome="accepted")
@@ -112,13 +112,13 @@ async def test_candidates_share_a_term_and_come_with_counts(memory: SqlMemory) -
     for entry in EVERY:
         await memory.put(entry)
     found = await memory.candidates(
-        question("Windows for the rate-limit of naïve chats", "code"),
+        question_terms("Windows for the rate-limit of naïve chats", "code"),
         kinds=("learning", "episode", "skill"),
     )
     assert {entry.id for entry in found.entries} == {"l", "e", "skill-summary"}
     assert found.corpus.entries == 4
     assert found.corpus.holders == {"code": 1, "window": 1, "rate": 1, "limit": 1, "chat": 2}
-    nothing = await memory.candidates(question("zebra", None), kinds=("learning",))
+    nothing = await memory.candidates(question_terms("zebra", None), kinds=("learning",))
     assert nothing.entries == ()
     assert (await memory.candidates((), kinds=("learning",))).entries == ()
 
@@ -127,7 +127,7 @@ async def test_candidates_of_a_changed_text_are_found_by_the_new_one(memory: Sql
     await memory.put(learning("l", "old words"))
     await memory.replace(learning("l", "fresh thoughts"))
     for text, expected in (("old", []), ("fresh", ["l"])):
-        found = await memory.candidates(question(text, None), kinds=("learning",))
+        found = await memory.candidates(question_terms(text, None), kinds=("learning",))
         assert [entry.id for entry in found.entries] == expected
         assert found.corpus.holders == ({text: 1} if expected else {})
     await memory.forget("l")
@@ -156,8 +156,8 @@ async def test_common_terms_are_left_out_where_rare_ones_are_enough(memory: SqlM
 )
 async def test_any_text_is_found_by_itself(memory: SqlMemory, text: str) -> None:
     await memory.put(learning("l", f"{text} z"))
-    found = await memory.candidates(question(text, None), kinds=("learning",))
-    assert [entry.id for entry in found.entries] == (["l"] if question(text, None) else [])
+    found = await memory.candidates(question_terms(text, None), kinds=("learning",))
+    assert [entry.id for entry in found.entries] == (["l"] if question_terms(text, None) else [])
 
 
 async def test_a_near_duplicate_reinforces(memory: SqlMemory) -> None:
@@ -306,7 +306,7 @@ async def test_an_unreadable_entry_is_passed_over_named_and_can_be_dropped(
         await connection.execute(odd)
     assert [entry.id for entry in await memory.list()] == ["good"]
     assert await memory.unreadable() == ["later"]
-    found = await memory.candidates(question("oak", None), kinds=("learning",))
+    found = await memory.candidates(question_terms("oak", None), kinds=("learning",))
     assert [entry.id for entry in found.entries] == ["good"]
     assert found.unreadable == ("later",)
     with pytest.raises(StoreError, match=r"entry later .* perdure memory forget later"):

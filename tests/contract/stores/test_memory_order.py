@@ -11,7 +11,7 @@ from perdure.adapters.stores.database import Database
 from perdure.adapters.stores.memory import SqlMemory
 from perdure.domain.memory.entries import Kind, MemoryEntry
 from perdure.domain.memory.ranking import Ranked, rank
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 LEARNINGS = 240
 QUESTIONS = 60
@@ -87,7 +87,7 @@ async def test_the_same_order_in_both_databases(both: tuple[SqlMemory, ...]) -> 
     sizes: list[int] = []
     for number in range(QUESTIONS):
         text = sentence(chance, least=1, most=30)
-        asked = question(text, chance.choice(CATEGORIES))
+        asked = question_terms(text, chance.choice(CATEGORIES))
         limit = (500, 40)[number % 2]
         in_sqlite, in_postgresql = [await recall(memory, asked, limit=limit) for memory in both]
         assert in_sqlite == in_postgresql, text
@@ -104,7 +104,7 @@ async def test_the_best_of_a_store_is_the_best_of_all_entries(both: tuple[SqlMem
     for entry in entries:
         await both[0].put(entry)
     for _ in range(10):
-        asked = question(sentence(chance, least=2, most=8), None)
+        asked = question_terms(sentence(chance, least=2, most=8), None)
         found = await recall(both[0], asked, limit=10_000)
         corpus_counts = (await both[0].candidates(asked, kinds=KINDS)).corpus
         everything = [

@@ -146,9 +146,9 @@ async def test_runs_and_their_beginnings_are_read_many_at_once(records: SqlRecor
         await records.put_run(one)
     wanted = ["agent-b", "agent-a", "agent-d"]
     told = {"agent-a": first.started_at, "agent-b": second.started_at}
-    assert await records.began(wanted) == told
+    assert await records.start_times(wanted) == told
     assert sorted(row.id for row in await records.runs(wanted)) == ["agent-a", "agent-b"]
-    assert (await records.began([]), await records.runs([])) == ({}, [])
+    assert (await records.start_times([]), await records.runs([])) == ({}, [])
 
 
 async def test_the_status_of_a_run_is_edited_until_it_has_ended(records: SqlRecords) -> None:

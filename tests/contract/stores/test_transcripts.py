@@ -17,13 +17,13 @@ from perdure.domain.llm.transcript import (
     Message,
     ToolUseBlock,
     TranscriptRef,
-    assistant_text,
+    assistant_message,
     message_tokens,
-    user_text,
+    user_message,
 )
 
 messages = st.builds(
-    user_text, st.text(st.characters(exclude_categories=["Cs"])), pinned=st.booleans()
+    user_message, st.text(st.characters(exclude_categories=["Cs"])), pinned=st.booleans()
 )
 
 
@@ -85,7 +85,11 @@ def _use(arguments: Mapping[str, object]) -> Message:
 
 
 async def test_messages_come_back_in_order(stores: Stores) -> None:
-    said = [user_text("hello", pinned=True), assistant_text("héllo\x00"), _use({"b": 1, "a": [2]})]
+    said = [
+        user_message("hello", pinned=True),
+        assistant_message("héllo\x00"),
+        _use({"b": 1, "a": [2]}),
+    ]
     first = await stores.transcripts.append(None, said[:1])
     head = await stores.transcripts.append(first, said[1:])
     assert await stores.transcripts.load(head.hash) == tuple(said)
@@ -97,7 +101,7 @@ async def test_messages_come_back_in_order(stores: Stores) -> None:
 async def test_the_same_append_gives_the_same_head(stores: Stores) -> None:
     """A retried step finds its own link again, whatever order its arguments came in."""
     again = LinkedTranscripts(stores.blobs)
-    base = await stores.transcripts.append(None, [user_text("go")])
+    base = await stores.transcripts.append(None, [user_message("go")])
     heads = {
         (await transcripts.append(base, [_use(arguments)])).hash
         for transcripts in (stores.transcripts, again)
@@ -107,9 +111,9 @@ async def test_the_same_append_gives_the_same_head(stores: Stores) -> None:
 
 
 async def test_forks_share_their_prefix(stores: Stores) -> None:
-    base = await stores.transcripts.append(None, [user_text("shared " * 5000)])
-    left = await stores.transcripts.append(base, [assistant_text("left")])
-    right = await stores.transcripts.append(base, [assistant_text("right")])
+    base = await stores.transcripts.append(None, [user_message("shared " * 5000)])
+    left = await stores.transcripts.append(base, [assistant_message("left")])
+    right = await stores.transcripts.append(base, [assistant_message("right")])
     assert left.hash != right.hash
     sizes = [size async for _, size, _ in stores.blobs.addresses()]
     assert len(sizes) == 3
@@ -117,23 +121,23 @@ async def test_forks_share_their_prefix(stores: Stores) -> None:
 
 
 async def test_nothing_to_append_keeps_the_head(stores: Stores) -> None:
-    head = await stores.transcripts.append(None, [user_text("go")])
+    head = await stores.transcripts.append(None, [user_message("go")])
     assert await stores.transcripts.append(head, []) == head
 
 
 async def test_totals_come_from_the_chain_not_from_the_caller(stores: Stores) -> None:
-    head = await stores.transcripts.append(None, [user_text("go")])
+    head = await stores.transcripts.append(None, [user_message("go")])
     forgetful = await stores.transcripts.append(
-        TranscriptRef(hash=head.hash), [assistant_text("a")]
+        TranscriptRef(hash=head.hash), [assistant_message("a")]
     )
-    assert forgetful == await stores.transcripts.append(head, [assistant_text("a")])
+    assert forgetful == await stores.transcripts.append(head, [assistant_message("a")])
 
 
 async def test_a_thousand_turns_read_nothing_twice(counting: CountingBlobs) -> None:
     transcripts = LinkedTranscripts(counting)  # pyright: ignore[reportArgumentType]
     head = None
     for turn in range(1000):
-        head = await transcripts.append(head, [assistant_text(f"turn {turn}")])
+        head = await transcripts.append(head, [assistant_message(f"turn {turn}")])
         if turn % 100 == 0:
             assert len(await transcripts.load(head.hash)) == turn + 1
     assert counting.reads == 0
@@ -141,20 +145,20 @@ async def test_a_thousand_turns_read_nothing_twice(counting: CountingBlobs) -> N
 
 async def test_another_worker_reads_each_link_once(counting: CountingBlobs) -> None:
     writer = LinkedTranscripts(counting.inner)
-    head = await writer.append(None, [user_text("go")])
+    head = await writer.append(None, [user_message("go")])
     for turn in range(20):
-        head = await writer.append(head, [assistant_text(f"turn {turn}")])
+        head = await writer.append(head, [assistant_message(f"turn {turn}")])
     reader = LinkedTranscripts(counting)  # pyright: ignore[reportArgumentType]
     assert await reader.load(head.hash) == await reader.load(head.hash)
     assert counting.reads == 21
-    await reader.append(head, [user_text("more")])
+    await reader.append(head, [user_message("more")])
     assert counting.reads == 21
 
 
 async def test_a_forgotten_chain_is_read_again(counting: CountingBlobs) -> None:
     transcripts = LinkedTranscripts(counting)  # pyright: ignore[reportArgumentType]
-    head = await transcripts.append(None, [user_text("go")])
-    head = await transcripts.append(head, [assistant_text("went")])
+    head = await transcripts.append(None, [user_message("go")])
+    head = await transcripts.append(head, [assistant_message("went")])
     whole = await transcripts.load(head.hash)
     assert counting.reads == 0
     transcripts.forget(head.hash)
@@ -167,7 +171,7 @@ async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
     transcripts = LinkedTranscripts(stores.blobs, cache_bytes=40_000)
     head = None
     for turn in range(30):
-        head = await transcripts.append(head, [assistant_text(f"turn {turn} " + "x" * 100)])
+        head = await transcripts.append(head, [assistant_message(f"turn {turn} " + "x" * 100)])
     assert head is not None
     assert len(await transcripts.load(head.hash)) == 30
     assert transcripts._cache._held <= 40_000
@@ -175,7 +179,9 @@ async def test_a_small_cache_is_slower_never_wrong(stores: Stores) -> None:
 
 async def test_an_unknown_parent_is_not_found(stores: Stores) -> None:
     with pytest.raises(NotFound):
-        await stores.transcripts.append(TranscriptRef(hash="sha256:" + "0" * 64), [user_text("go")])
+        await stores.transcripts.append(
+            TranscriptRef(hash="sha256:" + "0" * 64), [user_message("go")]
+        )
 
 
 async def test_another_blob_is_no_transcript(stores: Stores) -> None:
@@ -186,7 +192,7 @@ async def test_another_blob_is_no_transcript(stores: Stores) -> None:
 
 @pytest.mark.parametrize(
     ("message", "words"),
-    [(_use({"x": float("nan")}), "NaN"), (user_text("a\ud800"), "lone surrogate")],
+    [(_use({"x": float("nan")}), "NaN"), (user_message("a\ud800"), "lone surrogate")],
     ids=["nan", "surrogate"],
 )
 async def test_what_json_cannot_hold_is_refused(

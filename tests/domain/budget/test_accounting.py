@@ -100,14 +100,16 @@ FIELD: dict[str, str] = {"cost": "cost_usd"}
 @pytest.mark.parametrize("dimension", [name for name in DIMENSIONS if name != "wall_time"])
 def test_exhausted_begins_exactly_at_the_limit(dimension: str):
     field: str = FIELD.get(dimension, dimension)
-    assert budgets.exhausted(budget(BELOW, **LIMITS), wall_time=59) is None
-    refused = budgets.exhausted(budget({**BELOW, field: AT_LIMIT[field]}, **LIMITS), wall_time=59)
+    assert budgets.exhausted_limit(budget(BELOW, **LIMITS), wall_time=59) is None
+    refused = budgets.exhausted_limit(
+        budget({**BELOW, field: AT_LIMIT[field]}, **LIMITS), wall_time=59
+    )
     assert refused is not None and refused.dimension == dimension
 
 
 @pytest.mark.parametrize(("wall", "spent"), [(59.9, None), (60, "wall_time"), (61, "wall_time")])
 def test_wall_time_is_handed_in(wall, spent):
-    refused = budgets.exhausted(budget(**LIMITS), wall_time=wall)
+    refused = budgets.exhausted_limit(budget(**LIMITS), wall_time=wall)
     assert (refused and refused.dimension) == spent
 
 
@@ -119,21 +121,23 @@ def test_the_first_spent_dimension_in_the_fixed_order_is_the_reason(first):
         for name in DIMENSIONS
         if name != "wall_time"
     }
-    refused = budgets.exhausted(budget(spent, **LIMITS), wall_time=0 if "wall_time" in left else 60)
+    refused = budgets.exhausted_limit(
+        budget(spent, **LIMITS), wall_time=0 if "wall_time" in left else 60
+    )
     assert refused is not None and refused.dimension == DIMENSIONS[first]
 
 
 def test_the_last_permitted_iteration_may_finish():
     at_limit = budget({"iterations": 9}, **LIMITS)
-    assert budgets.exhausted(at_limit, within_iteration=True) is None
-    assert budgets.exhausted(at_limit) is not None
+    assert budgets.exhausted_limit(at_limit, within_iteration=True) is None
+    assert budgets.exhausted_limit(at_limit) is not None
 
 
 def test_reservations_count_as_spent():
     held = budgets.reserve(budget(tokens=100, wrap_up=0), "a", Reservation(tokens=100))
-    assert budgets.exhausted(held) is not None
+    assert budgets.exhausted_limit(held) is not None
     assert held.remaining("tokens") == 0
-    assert budgets.exhausted(budgets.release(held, "a")) is None
+    assert budgets.exhausted_limit(budgets.release(held, "a")) is None
 
 
 def test_remaining_is_never_negative_and_none_when_unlimited():
@@ -183,9 +187,9 @@ def test_what_can_pay_for_a_last_word_has_a_reserve(dimension, limits, visible):
 
 def test_an_ordinary_call_stops_at_the_reserve_and_a_closing_one_may_use_it():
     spent = budget({"tokens": 90}, tokens=100)
-    refused = budgets.exhausted(spent)
+    refused = budgets.exhausted_limit(spent)
     assert refused is not None and refused.text == "tokens: 90 of 90"
-    assert budgets.exhausted(spent, wrap_up=True) is None
+    assert budgets.exhausted_limit(spent, wrap_up=True) is None
 
 
 # Warnings

@@ -129,5 +129,5 @@ def test_a_refund_has_one_effect():
 
 
 def test_active_time_adds_up_and_never_runs_backwards():
-    worked = budgets.work(budgets.work(budget(active_time=10), 1.25), -5)
+    worked = budgets.add_active_time(budgets.add_active_time(budget(active_time=10), 1.25), -5)
     assert worked.spent.active_time == 1.25

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from perdure.domain.budget import accounting as budgets
 from perdure.domain.budget.accounting import Budget, BudgetLimits, LimitReached, Spend
 from perdure.domain.budget.allowances import allocate_child
-from perdure.domain.budget.amend import beyond_share
+from perdure.domain.budget.amend import beyond_share_refusal
 from perdure.domain.llm.usage import AttemptTotals, Usage
 
 
@@ -132,7 +132,7 @@ def test_a_share_may_be_made_smaller_and_never_larger(
     changes: dict[str, object], told: str | None
 ) -> None:
     now = SHARE.model_copy(update={"tokens": 500, "cost_usd": Decimal(1)})
-    why = beyond_share(now, changes, share=SHARE, parent="root")
+    why = beyond_share_refusal(now, changes, share=SHARE, parent="root")
     assert (why or "").startswith(told or "") if told else why is None
 
 

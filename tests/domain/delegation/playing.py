@@ -58,7 +58,7 @@ def step(
     settings: DelegationSettings = SETTINGS,
     phase: BudgetPhase = "core_work",
 ) -> tuple[ManagerProgress, Directive]:
-    return decide(course.begun(), decision, settings=settings, phase=phase)
+    return decide(course.with_next_iteration(), decision, settings=settings, phase=phase)
 
 
 def came_back(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perdure.domain.delegation.apply_decision import (
     after_checks,
     after_rejection,
+    after_unreadable_reply,
     decide,
-    unreadable,
 )
 from perdure.domain.delegation.completion import Rejection
 from perdure.domain.delegation.decisions import Envelope, ManagerDecision
@@ -73,7 +73,7 @@ def drive(script: Sequence[Event], settings: DelegationSettings) -> tuple[Manage
     course, events = ManagerProgress(), cycle(script)
     while (end := planned_end(course, settings)) is None:
         phase = budget_phase(1 - course.iteration / (settings.max_iterations + 1))
-        course, end = iterate(course.begun(), events, settings, phase)
+        course, end = iterate(course.with_next_iteration(), events, settings, phase)
         if end is not None:
             break
     return course, end
@@ -87,7 +87,7 @@ def iterate(
 ) -> tuple[ManagerProgress, RunEnd | None]:
     event = next(events)
     while event.decision is None:
-        course, asked = unreadable(course, ("?",))
+        course, asked = after_unreadable_reply(course, ("?",))
         if isinstance(asked, End):
             return course, asked.verdict
         event = next(events)

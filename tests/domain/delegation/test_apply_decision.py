@@ -2,13 +2,13 @@
 
 import pytest
 
-from perdure.domain.delegation.apply_decision import decide, unreadable
+from perdure.domain.delegation.apply_decision import after_unreadable_reply, decide
 from perdure.domain.delegation.next_step import (
     AskAgain,
     AskPerson,
     BudgetPhase,
     Check,
-    CompletionRefused,
+    DecisionRefused,
     End,
     Planned,
     Work,
@@ -49,7 +49,7 @@ def test_more_than_the_cap_is_deferred_and_told(cap: int, run: int, deferred: in
 def test_poor_work_is_not_done_again_and_feeds_no_reading() -> None:
     course = worked(ManagerProgress(), work("a"), confidence=0.2)
     course, directive = step(course, work("a"))
-    assert isinstance(directive, CompletionRefused) and "iteration 1" in directive.why
+    assert isinstance(directive, DecisionRefused) and "iteration 1" in directive.why
     assert course.progress.total == 1
     assert course.notes == (directive.why,)
     assert course.rounds[-1].note.startswith("refused: The same work")
@@ -68,7 +68,7 @@ def test_plans_are_taken_refused_locked_and_stall() -> None:
     course, directive = step(course, plan("c"))
     assert directive == Planned()
     course, directive = step(course, plan("d"))
-    assert isinstance(directive, CompletionRefused) and "ready: c" in directive.why
+    assert isinstance(directive, DecisionRefused) and "ready: c" in directive.why
     course = worked(course, work("w", subtask="c"))
     course, directive = step(course, plan("e"))
     assert directive == Planned()
@@ -78,7 +78,7 @@ def test_a_plan_that_does_not_hold_together_changes_nothing() -> None:
     course, _ = step(ManagerProgress(), plan("a"))
     before = course.plan
     course, directive = step(course, plan("b", after="x"))
-    assert isinstance(directive, CompletionRefused) and "b depends on x" in directive.why
+    assert isinstance(directive, DecisionRefused) and "b depends on x" in directive.why
     assert course.plan == before
 
 
@@ -104,7 +104,7 @@ def test_completion_is_checked_a_person_is_asked() -> None:
     assert step(ManagerProgress(), DONE)[1] == Check(DONE)
     course, directive = step(ManagerProgress(), ASK)
     assert directive == AskPerson("Which year?", ("2024", "2025"))
-    course = course.answered("Which year?", "2025")
+    course = course.with_answer("Which year?", "2025")
     assert course.answers[0].answer == "2025"
 
 
@@ -119,13 +119,13 @@ def test_giving_up_depends_on_what_there_is(usable: bool, wanted: tuple[str, str
 
 
 def test_five_unreadable_replies_in_a_row_end_the_run() -> None:
-    course = ManagerProgress().begun()
+    course = ManagerProgress().with_next_iteration()
     for _ in range(4):
-        course, directive = unreadable(course, ("no JSON",))
+        course, directive = after_unreadable_reply(course, ("no JSON",))
         assert directive == AskAgain(("no JSON",))
     again, _ = decide(course, work("a"), settings=SETTINGS, phase="core_work")
     assert again.unreadable == 0
-    _, directive = unreadable(course, ("no JSON",))
+    _, directive = after_unreadable_reply(course, ("no JSON",))
     assert end_of(directive) == ("failed", "manager_unreadable")
 
 
@@ -160,6 +160,6 @@ def test_what_a_phase_takes_no_more(phase: BudgetPhase, refused: set[str]) -> No
     found = {
         item.decision
         for item in every
-        if isinstance(step(ManagerProgress(), item, phase=phase)[1], CompletionRefused)
+        if isinstance(step(ManagerProgress(), item, phase=phase)[1], DecisionRefused)
     }
     assert found == refused

@@ -12,7 +12,7 @@ from perdure.domain.delegation.completion import (
     completion_step,
     everything_wrong,
     expected_files,
-    unseen,
+    facts_still_wanted,
 )
 from perdure.domain.delegation.decisions import Complete
 from perdure.domain.delegation.deliverables import final_score, quality
@@ -237,9 +237,9 @@ def test_a_rubric_outranks_the_reviewers(
 def test_what_a_repair_must_still_look_at(
     facts: CompletionFacts, settings: DelegationSettings, wanted: tuple[str, ...]
 ) -> None:
-    assert unseen(DONE, facts, settings) == wanted
+    assert facts_still_wanted(DONE, facts, settings) == wanted
 
 
 def test_without_files_and_schema_there_is_nothing_more_to_look_at() -> None:
     bare = Complete(decision="complete", final_result="All is read.")
-    assert unseen(bare, CompletionFacts(), DelegationSettings()) == ()
+    assert facts_still_wanted(bare, CompletionFacts(), DelegationSettings()) == ()

@@ -9,9 +9,9 @@ from perdure.domain.delegation.stall import (
     Measurement,
     Progress,
     after_reading,
-    convergence,
     findings_hash,
     gained,
+    why_converged,
 )
 
 SETTINGS = StallSettings()
@@ -31,7 +31,7 @@ def ends(
         for score, one in zip(scores, found, strict=True)
     )
     progress = Progress(readings=readings, total=len(scores) if total is None else total)
-    return convergence(progress, iteration=iteration, pending=pending, settings=SETTINGS)
+    return why_converged(progress, iteration=iteration, pending=pending, settings=SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def play(scores: list[float]) -> tuple[list[str], list[str | None]]:
             progress, reading, similarity=None, settings=SETTINGS, strategies=()
         )
         signals.append(verdict.signal)
-        converged.append(convergence(progress, iteration=number, pending=0, settings=SETTINGS))
+        converged.append(why_converged(progress, iteration=number, pending=0, settings=SETTINGS))
     return signals, converged
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.domain.delegation.next_step import CompletionRefused, Test
+from perdure.domain.delegation.next_step import DecisionRefused, Test
 from perdure.domain.delegation.progress import ManagerProgress, after_diagnosis, verdict_of
 from perdure.domain.delegation.results import WorkerEnd, WorkerReport
 from perdure.domain.delegation.spec import DelegationSettings
@@ -17,10 +17,10 @@ def test_diagnoses_have_their_limits() -> None:
     assert isinstance(directive, Test)
     course = after_diagnosis(course, [], settings=SETTINGS)
     course, directive = step(course, GUESS)
-    assert isinstance(directive, CompletionRefused) and "2 more times" in directive.why
+    assert isinstance(directive, DecisionRefused) and "2 more times" in directive.why
     course = worked(course, work("a"))
     course, directive = step(course, GUESS)
-    assert isinstance(directive, CompletionRefused) and "1 more time " in directive.why
+    assert isinstance(directive, DecisionRefused) and "1 more time " in directive.why
     course = worked(course, work("b"))
     course, directive = step(course, GUESS)
     assert isinstance(directive, Test)

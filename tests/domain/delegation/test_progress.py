@@ -4,7 +4,7 @@ import pytest
 
 from perdure.domain.delegation.completion import Breaker
 from perdure.domain.delegation.decisions import MakePlan, Subtask
-from perdure.domain.delegation.next_step import CompletionRefused, Planned, Work
+from perdure.domain.delegation.next_step import DecisionRefused, Planned, Work
 from perdure.domain.delegation.progress import (
     ManagerProgress,
     after_delegation,
@@ -208,7 +208,7 @@ def test_work_that_is_measured_by_something_else_is_other_work(
     course, directive = step(course, measured(then))
     assert directive == Planned()
     _, directive = step(course, order)
-    assert isinstance(directive, CompletionRefused if refused else Work)
+    assert isinstance(directive, DecisionRefused if refused else Work)
 
 
 @pytest.mark.parametrize(

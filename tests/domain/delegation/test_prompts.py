@@ -52,7 +52,7 @@ COURSE = ManagerProgress(
     plan=PLAN,
     progress=Progress(strategy="simplify", why="confidence changed by 0 over 3 delegations"),
     notes=("Deferred: w7.",),
-).answered("Which year?", "2025")
+).with_answer("Which year?", "2025")
 
 
 def view(course: ManagerProgress = COURSE, **changed: object) -> ManagerView:

@@ -88,7 +88,7 @@ def workable(nodes: Sequence[Node]) -> list[Node]:
 def test_nothing_is_done_that_nobody_did_and_improving_work_goes_on(seed: int) -> None:
     chance = Random(seed)
     course, _ = decide(
-        ManagerProgress().begun(),
+        ManagerProgress().with_next_iteration(),
         MakePlan(decision="plan", subtasks=a_plan(chance)),
         settings=SETTINGS,
         phase="core_work",
@@ -108,7 +108,9 @@ def test_nothing_is_done_that_nobody_did_and_improving_work_goes_on(seed: int) -
                 for node in chosen
             ),
         )  # fmt: skip
-        course, directive = decide(course.begun(), work, settings=SETTINGS, phase="core_work")
+        course, directive = decide(
+            course.with_next_iteration(), work, settings=SETTINGS, phase="core_work"
+        )
         if isinstance(directive, End):
             end = directive.verdict
             break

@@ -2,14 +2,14 @@
 
 import pytest
 
-from perdure.domain.delegation.apply_decision import after_rating, unrated
+from perdure.domain.delegation.apply_decision import after_failed_rating, after_rating
 from perdure.domain.delegation.deliverables import (
     LEAST_SHOWN_TOKENS,
     deliverable_text,
     gaps,
     shown_work,
 )
-from perdure.domain.delegation.next_step import AfterCheck, CompletionRefused, End, Repair
+from perdure.domain.delegation.next_step import AfterCheck, DecisionRefused, End, Repair
 from perdure.domain.delegation.progress import ManagerProgress
 from perdure.domain.delegation.spec import DelegationSettings
 from perdure.domain.evaluation.rubric import Rubric
@@ -117,22 +117,22 @@ def test_what_follows_from_the_score(
 
 def test_the_same_gaps_twice_make_a_repair_that_names_them() -> None:
     course, first = rate(ManagerProgress(), said(0, 0.8))
-    assert isinstance(first, CompletionRefused) and "sources: no link" in first.why
+    assert isinstance(first, DecisionRefused) and "sources: no link" in first.why
     assert any("sources: no link" in note for note in course.notes)
     _, second = rate(course, said(0, 0.8))
     assert isinstance(second, Repair) and "sources: no link" in second.envelope.instructions
 
 
 def test_two_failed_evaluations_in_a_row_end_the_run() -> None:
-    course, first = unrated(ManagerProgress(), "no usable verdict")
-    assert isinstance(first, CompletionRefused) and "no usable verdict" in first.why
-    assert end_of(unrated(course, "again")[1]) == ("failed", "evaluator_failed")
+    course, first = after_failed_rating(ManagerProgress(), "no usable verdict")
+    assert isinstance(first, DecisionRefused) and "no usable verdict" in first.why
+    assert end_of(after_failed_rating(course, "again")[1]) == ("failed", "evaluator_failed")
 
 
 def test_a_score_between_two_failures_starts_the_count_anew() -> None:
-    course, _ = unrated(ManagerProgress(), "no usable verdict")
+    course, _ = after_failed_rating(ManagerProgress(), "no usable verdict")
     course, _ = rate(course, said(0, 0.8))
-    assert end_of(unrated(course, "again")[1]) is None
+    assert end_of(after_failed_rating(course, "again")[1]) is None
 
 
 def test_a_reviewer_sees_whole_texts_where_they_fit() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from perdure.domain.delegation.apply_decision import after_checks, after_rejection
 from perdure.domain.delegation.completion import REPAIR_WORKER, Rejection
-from perdure.domain.delegation.next_step import CompletionRefused, End, Repair
+from perdure.domain.delegation.next_step import DecisionRefused, End, Repair
 from perdure.domain.delegation.progress import ManagerProgress
 from tests.domain.delegation.playing import DONE, REJECTION, SETTINGS, UNNAMED, end_of, step
 
@@ -23,7 +23,7 @@ def reject(
 
 def test_a_rejection_goes_back_with_what_is_missing() -> None:
     course, directive = reject(ManagerProgress(), 1, REJECTION, "a.md is missing")
-    assert isinstance(directive, CompletionRefused) and "a.md is missing" in course.notes[0]
+    assert isinstance(directive, DecisionRefused) and "a.md is missing" in course.notes[0]
 
 
 def test_the_breaker_makes_one_repair_then_ends_the_run() -> None:
@@ -68,8 +68,7 @@ def test_the_final_deliverable_is_judged_by_its_score(
 def test_a_middling_score_goes_back_and_cannot_go_back_for_ever() -> None:
     course, directive = after_checks(step(ManagerProgress(), DONE)[0], 0.5, settings=SETTINGS)
     assert (
-        isinstance(directive, CompletionRefused)
-        and "the score is 0.50, wanted 0.6" in directive.why
+        isinstance(directive, DecisionRefused) and "the score is 0.50, wanted 0.6" in directive.why
     )
     _, directive = after_checks(course, 0.5, settings=SETTINGS)
     assert end_of(directive) == ("best_effort", "completion_rejected")

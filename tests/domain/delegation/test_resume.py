@@ -39,12 +39,14 @@ def test_a_fork_has_the_tools_of_its_task_and_makes_the_others_again() -> None:
     made = PinnedTool(hash="b" * 64, worker="w1")
     before = (
         Toolbox.given(GIVEN)
-        .begun("0" * 64)
-        .offered("text.count", made, cached=False, repaired=False)
+        .with_begun_draft("0" * 64)
+        .with_tool("text.count", made, cached=False, repaired=False)
     )
     asked = WantedTool(worker="w2", draft="c" * 64)
     fork = _fork(
-        _ended(before.done_with("d" * 64), wanted=[asked], tools_created=["text.of_a_team"])
+        _ended(
+            before.with_handled_draft("d" * 64), wanted=[asked], tools_created=["text.of_a_team"]
+        )
     )
     assert fork.toolbox == Toolbox.given(GIVEN)
     assert (fork.tools_created, fork.wanted) == ([], [asked])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from perdure.domain.delegation.results import WorkerResult
-from perdure.domain.delegation.summary import usable, wanted_tools
+from perdure.domain.delegation.summary import is_usable_result, wanted_tools
 from perdure.domain.delegation.worker_reply import read_worker
 from perdure.domain.generated_tools.draft import MOST_DRAFTS
 
@@ -82,14 +82,14 @@ def test_the_shape_of_the_contract_is_read() -> None:
 @pytest.mark.parametrize("form", ["{}", "I could not do it.\n```json\n{}\n```", "So: {} Sorry."])
 def test_an_honest_failure_is_no_result(reply: dict[str, JsonValue], form: str) -> None:
     found = read_worker(form.replace("{}", json.dumps(reply)))
-    assert not usable(found)
+    assert not is_usable_result(found)
     assert found.confidence == 0.0
     assert [defect.title for defect in found.defects] == ["the file is not there"]
 
 
 def test_a_confidence_alone_is_no_result() -> None:
     found = read_worker('{"confidence": 0.0}')
-    assert (usable(found), found.confidence) == (False, 0.0)
+    assert (is_usable_result(found), found.confidence) == (False, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_prose_may_speak_of_confidence_and_failure(text: str) -> None:
 )
 def test_what_a_text_quotes_says_nothing_of_its_worker(text: str) -> None:
     found = read_worker(text)
-    assert usable(found)
+    assert is_usable_result(found)
     assert found.confidence is None
 
 

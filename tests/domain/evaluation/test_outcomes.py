@@ -7,10 +7,10 @@ import pytest
 from perdure.domain.evaluation.outcomes import (
     REASONS,
     Outcome,
-    ended,
     explain,
     lifecycle,
     retry_helps,
+    run_end,
     with_nothing_to_show,
 )
 
@@ -67,7 +67,7 @@ def test_a_model_error_is_explained_by_its_code(code: str, words: str) -> None:
 
 def test_an_unknown_reason_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"outcome stopped has no reason 'bored'; it has stopped"):
-        ended("stopped", "bored")
+        run_end("stopped", "bored")
 
 
 @pytest.mark.parametrize(

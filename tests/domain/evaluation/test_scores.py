@@ -12,9 +12,9 @@ from perdure.domain.evaluation.scores import (
     DimensionScore,
     Evaluation,
     Finding,
-    deciding_pass,
     failing,
-    items_pass,
+    has_passed_all_items,
+    has_passed_deciding_checks,
     overall_score,
     stale_copy,
     still_open,
@@ -102,7 +102,7 @@ def test_a_stale_dimension_is_shown_but_leaves_the_iteration_unscored() -> None:
     assert evaluation.scores() == {"d0": 1.0, "d1": 1.0}
     assert overall_score(rubric(1, 1), evaluation) is None
     assert failing(rubric(1, 1), evaluation, None) == ("d1",)
-    assert not deciding_pass(rubric(1, 1, decides=(1,)), evaluation)
+    assert not has_passed_deciding_checks(rubric(1, 1, decides=(1,)), evaluation)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_a_stale_dimension_is_shown_but_leaves_the_iteration_unscored() -> None:
     ],
 )
 def test_deciding(decides: tuple[int, ...], values: tuple[float | None, ...], passes: bool) -> None:
-    assert deciding_pass(rubric(1, 1, decides=decides), scores(*values)) is passes
+    assert has_passed_deciding_checks(rubric(1, 1, decides=decides), scores(*values)) is passes
 
 
 def test_items_and_failing_ones() -> None:
-    assert items_pass(rubric(1, 1), scores(1.0, 1.0), None)
-    assert not items_pass(rubric(1, 1), scores(1.0, 0.9), 0.8)
+    assert has_passed_all_items(rubric(1, 1), scores(1.0, 1.0), None)
+    assert not has_passed_all_items(rubric(1, 1), scores(1.0, 0.9), 0.8)
     assert failing(rubric(1, 1, 1), scores(0.0, 1.0), None) == ("d0", "d2")
 
 

@@ -74,7 +74,7 @@ def test_without_output_there_is_neither_score_nor_best() -> None:
     ],
 )
 def test_regression(scores: tuple[float | None, ...], compare_with: str, regressed: bool) -> None:
-    assert follow(*scores).regressed(0.2, compare_with) is regressed  # type: ignore[arg-type]
+    assert follow(*scores).has_regressed(0.2, compare_with) is regressed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_regression(scores: tuple[float | None, ...], compare_with: str, regress
     ],
 )
 def test_diminishing(scores: tuple[float | None, ...], diminishing: bool) -> None:
-    assert follow(*scores).diminishing(0.05) is diminishing
+    assert follow(*scores).is_diminishing(0.05) is diminishing
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_diminishing(scores: tuple[float | None, ...], diminishing: bool) -> Non
 def test_since_best(scores: tuple[float | None, ...], since_best: int, gain: float | None) -> None:
     trajectory = follow(*scores)
     assert trajectory.since_best == since_best
-    assert trajectory.without_improvement(since_best)
-    assert not trajectory.without_improvement(since_best + 1)
+    assert trajectory.has_no_new_best(since_best)
+    assert not trajectory.has_no_new_best(since_best + 1)
     assert trajectory.gain == gain
 
 
@@ -123,7 +123,7 @@ def test_since_best(scores: tuple[float | None, ...], since_best: int, gain: flo
     ],
 )
 def test_degrading(scores: tuple[float | None, ...], window: int, degrading: bool) -> None:
-    assert follow(*scores).degrading(window) is degrading
+    assert follow(*scores).is_degrading(window) is degrading
 
 
 @given(SCORES)
@@ -145,5 +145,5 @@ def test_the_fold_says_the_same_as_the_whole_list(scores: list[float | None]) ->
     assert len(trajectory.recent) == min(len(scores), RECENT_POINTS)
     window = scored[-3:]
     falling = len(window) == 3 and window[0] > window[1] > window[2]
-    assert trajectory.degrading(3) is falling
+    assert trajectory.is_degrading(3) is falling
     assert Trajectory.model_validate_json(trajectory.model_dump_json()) == trajectory

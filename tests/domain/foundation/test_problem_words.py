@@ -15,7 +15,12 @@ from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.budget.accounting import Budget
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.evaluation.rubric import Rubric
-from perdure.domain.foundation.problems import Problem, allowed, known_to_library, problems_of
+from perdure.domain.foundation.problems import (
+    Problem,
+    allowed_in_words,
+    known_to_library,
+    problems_of,
+)
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.definition import LoopDefinition, RoleDefinition
 from perdure.domain.roles.spec import RolesSpec
@@ -129,7 +134,7 @@ def test_wrong_shapes_in_every_message(verb: str) -> None:
 @pytest.mark.parametrize("kind", [str(one["type"]) for one in _pydantic_core.list_all_errors()])
 def test_every_defect_that_the_library_knows(kind: str) -> None:
     phrase = "Input should be a valid dictionary or instance of RoleDefinition"
-    words = allowed({"type": kind, "msg": phrase, "ctx": defaultdict(lambda: 2)})
+    words = allowed_in_words({"type": kind, "msg": phrase, "ctx": defaultdict(lambda: 2)})
     assert words
     assert not bad(words)
     assert known_to_library(kind) or phrase not in words

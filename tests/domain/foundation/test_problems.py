@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from perdure.domain.foundation.base import FrozenModel
-from perdure.domain.foundation.problems import Problem, path_of, problems_of, shown
+from perdure.domain.foundation.problems import Problem, format_value, path_of, problems_of
 
 
 class Cat(FrozenModel):
@@ -65,9 +65,9 @@ def test_a_root_goes_before_every_path() -> None:
 
 
 def test_a_long_value_is_cut_and_an_odd_one_is_shown() -> None:
-    assert len(shown("x" * 500)) == 80
-    assert shown({1, 2}.__class__).startswith("<class")
-    assert shown(["half \ud83d, whole 😀"]) == '["half \\ud83d, whole 😀"]'
+    assert len(format_value("x" * 500)) == 80
+    assert format_value({1, 2}.__class__).startswith("<class")
+    assert format_value(["half \ud83d, whole 😀"]) == '["half \\ud83d, whole 😀"]'
     assert str(Problem(path="a", found="1", allowed="2")) == "a: found 1; allowed: 2."
 
 

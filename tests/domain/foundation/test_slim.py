@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from perdure.domain.foundation.base import slim
+from perdure.domain.foundation.base import share_field_names
 from perdure.domain.run.events import Event, Ring
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -11,7 +11,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 def test_a_slim_value_is_the_same_value() -> None:
     event = Event(seq=1, at=AT, run="r", iteration=0, type="paused")
     before = event.model_dump_json()
-    assert slim(event) is event
+    assert share_field_names(event) is event
     assert event.model_dump_json() == before
     assert event == Event.model_validate_json(before)
 

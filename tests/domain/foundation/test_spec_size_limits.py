@@ -10,7 +10,7 @@ from perdure.domain.foundation.spec_size_limits import (
     DEEPEST,
     MOST_CHARACTERS,
     MOST_ENTRIES,
-    oversize,
+    size_problem,
 )
 from perdure.domain.roles.definition import LoopDefinition
 from perdure.domain.specs import RUN_SPEC
@@ -94,13 +94,13 @@ def test_rounds_of_a_definition_are_bounded(kind: str, limit: int) -> None:
 
 
 def test_what_is_too_large_is_named_by_its_place() -> None:
-    said = oversize({"tools": {"allow": [""] * 1_001}})
+    said = size_problem({"tools": {"allow": [""] * 1_001}})
     assert said == "tools.allow: 1,001 entries, 1,000 are allowed"
     nested: object = 1
     for _ in range(DEEPEST + 2):
         nested = [nested]
-    assert "nested deeper" in (oversize({"agent": nested}) or "")
+    assert "nested deeper" in (size_problem({"agent": nested}) or "")
 
 
 def test_data_of_the_task_is_bounded_by_its_door_alone() -> None:
-    assert oversize({"context": {"rows": [0] * 5_000, "text": "x" * 10**6}}) is None
+    assert size_problem({"context": {"rows": [0] * 5_000, "text": "x" * 10**6}}) is None

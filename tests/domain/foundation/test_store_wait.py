@@ -14,18 +14,18 @@ class Clock:
 
 
 def test_a_step_that_works_says_nothing() -> None:
-    assert Patience().told(5.0) is None
+    assert Patience().store_wait(5.0) is None
 
 
 def test_a_wait_says_why_for_how_long_and_how_often_it_was_tried() -> None:
     patience, clock = Patience(), Clock()
     with patience.wait("refused", clock):
         clock.now += 7
-        patience.in_vain("still refused")
-        told = patience.told(clock())
+        patience.note_failure("still refused")
+        told = patience.store_wait(clock())
     assert told == StoreWait(waits="still refused", waited_s=7.0, tried=2)
-    assert patience.told(clock()) is None
-    assert patience.waited(clock()) == 7.0
+    assert patience.store_wait(clock()) is None
+    assert patience.store_seconds(clock()) == 7.0
 
 
 def test_overlapping_waits_count_once_and_a_later_one_counts_anew() -> None:
@@ -35,13 +35,13 @@ def test_overlapping_waits_count_once_and_a_later_one_counts_anew() -> None:
         with patience.wait("locked", clock):
             clock.now += 3
         clock.now += 1
-        told = patience.told(clock())
+        told = patience.store_wait(clock())
         assert told is not None
         assert (told.waited_s, told.tried) == (6.0, 2)
     clock.now += 10
     with patience.wait("full", clock):
         clock.now += 1
-        told = patience.told(clock())
+        told = patience.store_wait(clock())
     assert told == StoreWait(waits="full", waited_s=1.0, tried=1)
     assert patience.total == 7.0
 
@@ -50,10 +50,10 @@ def test_an_operation_that_stands_before_a_lock_and_succeeds_is_no_work() -> Non
     patience, clock = Patience(), Clock()
     with patience.in_store(clock):
         clock.now += 9
-        assert patience.waited(clock()) == 9.0
-        assert patience.told(clock()) is None, "nothing has failed yet"
+        assert patience.store_seconds(clock()) == 9.0
+        assert patience.store_wait(clock()) is None, "nothing has failed yet"
         with patience.wait("locked", clock):
             clock.now += 5
-            told = patience.told(clock())
+            told = patience.store_wait(clock())
     assert told == StoreWait(waits="locked", waited_s=5.0, tried=1)
-    assert (patience.total, patience.waited(clock())) == (14.0, 14.0)
+    assert (patience.total, patience.store_seconds(clock())) == (14.0, 14.0)

@@ -16,9 +16,9 @@ from perdure.domain.generated_tools.dry_run import (
     Returned,
     Trial,
     as_object,
-    check_dry_run,
-    check_smoke,
+    dry_run_refusal,
     same,
+    smoke_refusal,
     synthetic_arguments,
     synthetic_value,
 )
@@ -135,7 +135,7 @@ TRIALS: dict[str, tuple[Trial, bool, bool]] = {
 @pytest.mark.parametrize(("trial", "smoke", "dry"), TRIALS.values(), ids=TRIALS)
 def test_what_a_trial_shows(trial: Trial, smoke: bool, dry: bool) -> None:
     example = ToolExample(arguments={"text": "a b"}, result={"n": 2})
-    failed, refused = check_smoke(example, trial), check_dry_run({"text": ""}, trial)
+    failed, refused = smoke_refusal(example, trial), dry_run_refusal({"text": ""}, trial)
     assert (failed is None, refused is None) == (smoke, dry)
     for found, stage in ((failed, "smoke"), (refused, "dry_run")):
         if found is not None:
@@ -145,5 +145,5 @@ def test_what_a_trial_shows(trial: Trial, smoke: bool, dry: bool) -> None:
 
 def test_an_example_without_a_result_only_has_to_give_one() -> None:
     example = ToolExample(arguments={})
-    assert check_smoke(example, Returned({"any": 1})) is None
-    assert check_smoke(example, Raised("ValueError", "no")) is not None
+    assert smoke_refusal(example, Returned({"any": 1})) is None
+    assert smoke_refusal(example, Raised("ValueError", "no")) is not None

@@ -12,8 +12,8 @@ from perdure.domain.generated_tools.draft import (
     drafted,
     read_draft,
 )
-from perdure.domain.generated_tools.messages import ToolsFactorySettings, check_limits
-from perdure.domain.generated_tools.naming import MODULES, RESERVED, check_name
+from perdure.domain.generated_tools.messages import ToolsFactorySettings, limits_refusal
+from perdure.domain.generated_tools.naming import RESERVED, RESERVED_MODULES, name_refusal
 from perdure.domain.generated_tools.record import quoted
 from perdure.domain.generated_tools.rejections import STAGES, ToolRefused, refused
 
@@ -22,7 +22,7 @@ CATALOG = ("fs.read", "lab.mix", "plain")
 
 def named(name: str, **limits: object) -> ToolRefused | None:
     given: dict[str, object] = {"taken": {}, "catalog": CATALOG, **limits}
-    return check_name(ToolDraft(name=name, code=COUNT), **given)  # pyright: ignore[reportArgumentType]
+    return name_refusal(ToolDraft(name=name, code=COUNT), **given)  # pyright: ignore[reportArgumentType]
 
 
 REFUSED = {
@@ -62,8 +62,8 @@ def test_a_name_belongs_to_the_code_that_had_it_first() -> None:
     first = draft()
     other = draft(COUNT.replace("words", "pieces"))
     taken = {first.name: first.hash}
-    assert check_name(first, taken=taken) is None
-    found = check_name(other, taken=taken)
+    assert name_refusal(first, taken=taken) is None
+    found = name_refusal(other, taken=taken)
     assert found is not None
     assert (found.code, found.category) == (409, "taken")
 
@@ -81,7 +81,7 @@ def test_every_text_is_named_or_refused(name: str) -> None:
     if found is None:
         assert name.isascii()
         assert "." in name
-        assert name.partition(".")[0] not in RESERVED | MODULES
+        assert name.partition(".")[0] not in RESERVED | RESERVED_MODULES
     else:
         assert found.stage == "name"
         assert found.code in {400, 403, 409}
@@ -92,11 +92,11 @@ def test_every_text_is_named_or_refused(name: str) -> None:
     [("a", ["a"] * 10, "a has made 10 of 10"), ("a", ["b"] * 50, "the run has made 50 of 50")],
 )
 def test_a_tool_too_many(worker: str, makers: list[str], most: str) -> None:
-    found = check_limits(ToolsFactorySettings(), worker=worker, makers=makers)
+    found = limits_refusal(ToolsFactorySettings(), worker=worker, makers=makers)
     assert found is not None
     assert (found.stage, found.code, found.category) == ("limits", 429, "limit")
     assert most in found.message
-    assert check_limits(ToolsFactorySettings(), worker=worker, makers=makers[:-1]) is None
+    assert limits_refusal(ToolsFactorySettings(), worker=worker, makers=makers[:-1]) is None
 
 
 @given(
@@ -176,7 +176,7 @@ def test_a_worker_asks_for_a_tool_in_its_result() -> None:
 @pytest.mark.parametrize("name", ["os.system", "subprocess.run", "sys.exit", "importlib.load"])
 def test_a_tool_does_not_pass_for_a_module(name: str) -> None:
     draft = ToolDraft(name=name, code="", parameters={})
-    found = check_name(draft, taken={})
+    found = name_refusal(draft, taken={})
     assert found is not None
     assert (found.stage, found.code) == ("name", 403)
 

@@ -13,8 +13,8 @@ from perdure.domain.generated_tools.record import (
     GeneratedTool,
     ToolAuthor,
     approved,
-    may_use,
     rejected,
+    use_refusal,
 )
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -32,8 +32,8 @@ MAKER = ToolAuthor(run="agent-w1", root="delegation-x", worker="w1", at=NOW)
 
 
 def test_the_tree_that_made_a_tool_may_use_it() -> None:
-    assert may_use(TOOL, [MAKER], root="delegation-x") is None
-    refusal = may_use(TOOL, [MAKER], root="delegation-y")
+    assert use_refusal(TOOL, [MAKER], root="delegation-x") is None
+    refusal = use_refusal(TOOL, [MAKER], root="delegation-y")
     assert refusal is not None
     assert "nobody approved it" in refusal
 
@@ -41,9 +41,9 @@ def test_the_tree_that_made_a_tool_may_use_it() -> None:
 def test_an_approved_tool_is_open_to_all_and_a_rejected_one_to_none() -> None:
     ends = {"delegation-x": "accepted"}
     opened = approved(TOOL, [MAKER], ends, by="ada", now=NOW)
-    assert may_use(opened, [MAKER], root="delegation-y") is None
+    assert use_refusal(opened, [MAKER], root="delegation-y") is None
     closed = rejected(opened, by="ada", now=NOW)
-    assert may_use(closed, [MAKER], root="delegation-x") == "text.count was rejected by ada"
+    assert use_refusal(closed, [MAKER], root="delegation-x") == "text.count was rejected by ada"
 
 
 @pytest.mark.parametrize("outcome", ["best_effort", "failed", None])

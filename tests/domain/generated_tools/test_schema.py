@@ -5,7 +5,7 @@ from drafts import draft
 
 from perdure.domain.generated_tools.code import Checked, check_code
 from perdure.domain.generated_tools.rejections import ToolRefused
-from perdure.domain.generated_tools.schema import check_schema
+from perdure.domain.generated_tools.schema import schema_refusal
 
 
 def checked(arguments: str, schema: object) -> ToolRefused | None:
@@ -13,7 +13,7 @@ def checked(arguments: str, schema: object) -> ToolRefused | None:
     made = draft(code, schema=schema)
     found = check_code(made)
     assert isinstance(found, Checked), found
-    return check_schema(made, found.handler)
+    return schema_refusal(made, found.handler)
 
 
 def one(schema: dict[str, object], *, required: bool = True) -> dict[str, object]:

@@ -8,7 +8,7 @@ from drafts import COUNT, draft, returning
 
 from perdure.domain.generated_tools.code import Checked, check_code
 from perdure.domain.generated_tools.rejections import ToolRefused
-from perdure.domain.generated_tools.stub_detection import check_placeholder
+from perdure.domain.generated_tools.stub_detection import placeholder_refusal
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
 
@@ -16,7 +16,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
 def checked(code: str) -> ToolRefused | None:
     found = check_code(draft(code))
     assert isinstance(found, Checked), found
-    return check_placeholder(found)
+    return placeholder_refusal(found)
 
 
 STAND_INS = {
@@ -102,5 +102,5 @@ def test_nested_tries_are_read_once_and_not_in_each_round(monkeypatch: pytest.Mo
             yield part
 
     monkeypatch.setattr(ast, "walk", counted)
-    assert check_placeholder(found) is not None
+    assert placeholder_refusal(found) is not None
     assert read < 4 * depth * nodes

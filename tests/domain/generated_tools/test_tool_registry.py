@@ -23,8 +23,10 @@ def test_what_was_offered_stays_when_runs_below_flow_back(
     box = Toolbox()
     for number, (name, hash) in enumerate(offers):
         made = PinnedTool(hash=hash, worker="w")
-        box = box.begun(str(number)).offered(name, made, cached=False, repaired=False)
-    joined = box.joined(below, ToolMetrics(attempts=3, failures={"name": 2}), worker="team")
+        box = box.with_begun_draft(str(number)).with_tool(name, made, cached=False, repaired=False)
+    joined = box.with_tools_below(
+        below, ToolMetrics(attempts=3, failures={"name": 2}), worker="team"
+    )
     assert joined.pinned == {**below, **box.pinned}
     assert len(joined.makers) == len(joined.tools)
     assert box.metrics.attempts == box.metrics.successes == len(offers)
@@ -35,14 +37,21 @@ def test_what_was_offered_stays_when_runs_below_flow_back(
 def test_tools_that_a_run_was_given_are_not_its_own() -> None:
     box = Toolbox.given({"a.a": "1" * 64})
     assert (box.pinned, box.made, box.makers) == ({"a.a": "1" * 64}, {}, ())
-    again = box.offered("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=True, repaired=False)
+    again = box.with_tool("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=True, repaired=False)
     assert again.made == {}
     assert again.metrics.cache_hits == 1
 
 
 def test_failures_and_repairs_are_counted_by_stage() -> None:
-    box = Toolbox().begun("0" * 64).failed("smoke").repairing().failed("smoke").repairing()
-    box = box.offered("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=False, repaired=True)
+    box = (
+        Toolbox()
+        .with_begun_draft("0" * 64)
+        .with_failure("smoke")
+        .with_repair_attempt()
+        .with_failure("smoke")
+        .with_repair_attempt()
+    )
+    box = box.with_tool("a.a", PinnedTool(hash="1" * 64, worker="w"), cached=False, repaired=True)
     counted = box.metrics
     assert (counted.failures, counted.repairs_tried, counted.repairs_won) == ({"smoke": 2}, 2, 1)
 
@@ -50,14 +59,14 @@ def test_failures_and_repairs_are_counted_by_stage() -> None:
 def test_what_was_handled_is_remembered_within_bounds() -> None:
     box = Toolbox()
     for number in range(HANDLED_KEPT + 5):
-        box = box.done_with(str(number))
+        box = box.with_handled_draft(str(number))
     assert len(box.handled) == HANDLED_KEPT
     assert box.handled[-1] == str(HANDLED_KEPT + 4)
 
 
 def test_a_question_waits_under_the_hash_that_it_is_about() -> None:
-    box = Toolbox().asked("1" * 64, "g1").asked("2" * 64, "g2")
-    assert box.asked("1" * 64, None).gates == {"2" * 64: "g2"}
+    box = Toolbox().with_gate("1" * 64, "g1").with_gate("2" * 64, "g2")
+    assert box.with_gate("1" * 64, None).gates == {"2" * 64: "g2"}
 
 
 def test_workers_are_told_what_holds_for_their_run() -> None:

@@ -79,7 +79,9 @@ def test_what_a_secret_opens(more: dict[str, datetime], secret: str, standing: s
     if "former_until" in more:
         known = known.model_copy(update={"former_digest": digest_of(OLD)})
     assert known.standing(secret, NOW) == standing
-    assert (known.ended(known.standing(secret, NOW)) is None) == (standing in {"usable", "wrong"})
+    assert (known.end_notice(known.standing(secret, NOW)) is None) == (
+        standing in {"usable", "wrong"}
+    )
 
 
 @given(lasts=st.none() | st.integers(1, 400), after=st.integers(0, 500), overlap=st.integers(0, 30))

@@ -26,5 +26,5 @@ OPEN: Mapping[str | None, int] = {"acme": 3, "small": 1, None: 2}
 def test_the_limit_that_is_reached_is_named(
     limits: OpenLimits, tenant: str | None, told: str | None
 ) -> None:
-    reached = limits.reached(tenant, total=sum(OPEN.values()), own=OPEN.get(tenant, 0))
+    reached = limits.start_refusal(tenant, total=sum(OPEN.values()), own=OPEN.get(tenant, 0))
     assert (reached is None) if told is None else (told in str(reached))

@@ -18,7 +18,7 @@ from perdure.domain.llm.transcript import (
     Message,
     ToolResultBlock,
     message_tokens,
-    user_text,
+    user_message,
     with_attachments,
 )
 
@@ -81,7 +81,7 @@ def test_a_page_is_its_text_and_its_image():
 
 
 def test_a_message_counts_what_it_shows_apart_from_its_text():
-    plain = user_text("What is this?")
+    plain = user_message("What is this?")
     shown = with_attachments(plain, [ONE])
     result = ToolResultBlock(
         type="tool_result", call_id="c", name="fs.read", outcome="ok", text="r", attachments=(ONE,)

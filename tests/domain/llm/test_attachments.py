@@ -12,10 +12,10 @@ from perdure.domain.llm.attachments import (
     MOST_PDF_BYTES,
     Attachment,
     Measures,
+    amount_problem,
     attachment_in,
     attachment_value,
-    examined,
-    too_much,
+    read_attachment,
 )
 from perdure.domain.llm.file_signatures import is_cut_off, media_type_of, named_as
 
@@ -54,7 +54,7 @@ def test_a_name_only_promises():
     assert named_as("scans/Invoice.PDF") == "application/pdf"
     assert named_as("photo.jpeg") == "image/jpeg"
     assert named_as("notes.txt") is None
-    assert examined(jpeg(), name="photo.png", ref=REF) == Attachment(
+    assert read_attachment(jpeg(), name="photo.png", ref=REF) == Attachment(
         ref=REF, media_type="image/jpeg", bytes=len(jpeg()), name="photo.png"
     )
 
@@ -69,7 +69,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("data", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_shown_says_why_and_what_to_do(data: bytes, words: str):
-    why = examined(data, name="a.png", ref=REF)
+    why = read_attachment(data, name="a.png", ref=REF)
     assert isinstance(why, str)
     assert words in why
 
@@ -83,7 +83,7 @@ MEASURED = {
 
 @pytest.mark.parametrize(("found", "words"), MEASURED.values(), ids=MEASURED)
 def test_what_a_reader_finds_can_refuse_it_too(found: Measures, words: str):
-    why = examined(png(), name="a.png", ref=REF, measure=lambda _data, _type: found)
+    why = read_attachment(png(), name="a.png", ref=REF, measure=lambda _data, _type: found)
     assert isinstance(why, str)
     assert words in why
 
@@ -124,8 +124,8 @@ TOO_MUCH = {
 
 @pytest.mark.parametrize(("given", "words"), TOO_MUCH.values(), ids=TOO_MUCH)
 def test_a_task_shows_no_more_than_one_call_can(given: list[Attachment], words: str):
-    assert words in too_much(given)
-    assert bool(words) == bool(too_much(given))
+    assert words in amount_problem(given)
+    assert bool(words) == bool(amount_problem(given))
 
 
 def test_an_attachment_is_kept_as_an_input_and_found_again():

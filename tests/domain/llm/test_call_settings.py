@@ -62,11 +62,11 @@ def test_what_cannot_be_asked_is_said(given: dict[str, object], told: str) -> No
 )
 def test_what_a_model_cannot_follow(given, card: ModelProfile, unable: tuple[str, ...]) -> None:
     asked = settings(**given)
-    found = dict(asked.unable(card))
+    found = dict(asked.problems_with(card))
     assert tuple(found) == unable
     assert all(card.name in why for why in found.values())
     left = asked.within(card)
-    assert not dict(left.unable(card))
+    assert not dict(left.problems_with(card))
     assert all(getattr(left, name) is None for name in unable)
 
 
@@ -83,7 +83,7 @@ def test_an_hour_of_cache_is_asked_of_those_who_have_it(
     asked: str, known: tuple[str, ...] | None, refused: bool
 ) -> None:
     card = ModelProfile.model_validate({"name": "m", "price": None, "cache": known})
-    assert (dict(settings(cache=asked).unable(card)) != {}) is refused
+    assert (dict(settings(cache=asked).problems_with(card)) != {}) is refused
     assert settings(cache=asked).within(card).cache == (None if refused else asked)
     assert settings(cache=asked).manner == settings(cache=asked)
 

@@ -3,7 +3,7 @@
 from perdure.domain.llm.attachments import MOST_IN_A_CALL, Attachment
 from perdure.domain.llm.requests import ModelProfile
 from perdure.domain.llm.shown_attachments import as_shown
-from perdure.domain.llm.transcript import Message, ToolResultBlock, user_text, with_attachments
+from perdure.domain.llm.transcript import Message, ToolResultBlock, user_message, with_attachments
 
 SEES = ModelProfile(name="sees", price=None, attachments=("image", "pdf"))
 BLIND = ModelProfile(name="blind", price=None)
@@ -18,7 +18,7 @@ PDF = Attachment(ref="sha256:pdf", media_type="application/pdf", bytes=10, name=
 
 
 def task(*shown: Attachment) -> Message:
-    return with_attachments(user_text("Look.", pinned=True), shown)
+    return with_attachments(user_message("Look.", pinned=True), shown)
 
 
 def result(*shown: Attachment) -> Message:
@@ -38,7 +38,7 @@ def names(messages: tuple[Message, ...]) -> list[str]:
 
 
 def test_messages_without_any_stay_as_they_are():
-    messages = (user_text("a"), result())
+    messages = (user_message("a"), result())
     assert as_shown(messages, BLIND) == messages
 
 

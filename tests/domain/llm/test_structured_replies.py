@@ -15,8 +15,8 @@ from perdure.domain.llm.structured_replies import (
     BadReply,
     find_reply,
     read_shape,
-    unfinished,
-    unread,
+    unexpected_fields,
+    unfinished_problem,
 )
 from perdure.domain.memory.learner_reply import read_learnings
 from perdure.domain.refine.planning import Plan, read_plan
@@ -84,7 +84,7 @@ def test_what_is_not_understood_is_told(text: str, problem: str) -> None:
 )
 def test_a_field_that_nobody_asked_for(name: str, value: object, told: bool) -> None:
     fields = json.loads(json.dumps({name: value}))
-    assert bool(unread(fields, ("score",))) is told
+    assert bool(unexpected_fields(fields, ("score",))) is told
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ ENDED = ("end_turn", "tool_use", "stop_sequence", "refusal")
 @pytest.mark.parametrize("reason", get_args(StopReason))
 def test_a_reply_that_did_not_come_to_its_end_is_none(reason: StopReason) -> None:
     """A whole object before a pause, or before the cut, is no answer either."""
-    found = unfinished(reason)
+    found = unfinished_problem(reason)
     assert (found is None) == (reason in ENDED)
     if found is not None:
         assert "before its end" in found.problems[0]

@@ -9,10 +9,10 @@ from perdure.domain.llm.transcript import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    assistant_text,
+    assistant_message,
     closed,
     message_tokens,
-    user_text,
+    user_message,
 )
 
 
@@ -55,7 +55,7 @@ def test_every_block_has_a_size():
 
 
 def test_a_call_that_was_cut_off_is_answered_as_interrupted():
-    found = closed([user_text("hi"), use("a", "b")])
+    found = closed([user_message("hi"), use("a", "b")])
     assert [block.type for block in found[-1].blocks] == ["tool_result", "tool_result"]
     assert {block.outcome for block in found[-1].blocks if block.type == "tool_result"} == {
         "interrupted"
@@ -63,7 +63,7 @@ def test_a_call_that_was_cut_off_is_answered_as_interrupted():
 
 
 def test_a_cut_in_the_middle_is_closed_before_what_follows():
-    found = closed([use("a"), user_text("and?"), assistant_text("so")])
+    found = closed([use("a"), user_message("and?"), assistant_message("so")])
     assert [message.role for message in found] == ["assistant", "user", "user", "assistant"]
 
 
@@ -76,7 +76,7 @@ def test_a_closed_conversation_stays_as_it_is(steps):
     for number, step in enumerate(steps):
         match step:
             case "text":
-                messages.append(assistant_text("x"))
+                messages.append(assistant_message("x"))
             case "called":
                 messages += [use(str(number)), answers(str(number))]
             case _:

@@ -7,7 +7,12 @@ import pytest
 from perdure.domain.evaluation.outcomes import Outcome
 from perdure.domain.foundation.errors import NotAllowed
 from perdure.domain.memory.entries import Episode, Origin, Pattern, may_enter
-from perdure.domain.memory.patterns import EPISODES_TOLD, skill_of, suggested_name, worth_telling
+from perdure.domain.memory.patterns import (
+    EPISODES_TOLD,
+    episodes_worth_telling,
+    skill_of,
+    suggested_name,
+)
 
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
 RUNS: list[Outcome] = ["accepted", "accepted", "regressed"]
@@ -61,7 +66,7 @@ def test_a_name_is_made_of_the_subject(sort: str, subject: tuple[str, ...], name
 
 
 def test_only_accepted_runs_of_its_categories_are_told_the_best_first() -> None:
-    told = worth_telling(
+    told = episodes_worth_telling(
         pattern("pair", "code", "docs"),
         [
             episode(1),
@@ -76,8 +81,8 @@ def test_only_accepted_runs_of_its_categories_are_told_the_best_first() -> None:
 
 def test_a_goal_that_went_the_same_way_is_told_once_and_only_some_are() -> None:
     same = [episode(n).model_copy(update={"goal": "g", "text": "t"}) for n in range(4)]
-    assert len(worth_telling(pattern(), same)) == 1
-    assert len(worth_telling(pattern(), [episode(n) for n in range(30)])) == EPISODES_TOLD
+    assert len(episodes_worth_telling(pattern(), same)) == 1
+    assert len(episodes_worth_telling(pattern(), [episode(n) for n in range(30)])) == EPISODES_TOLD
 
 
 def test_the_skill_says_where_it_comes_from() -> None:

@@ -10,10 +10,15 @@ from remembering import RUN, START, avoid, candidates, corpora, episode, learnin
 
 from perdure.domain.foundation.tokens import estimate
 from perdure.domain.memory.entries import Origin
-from perdure.domain.memory.prompt_blocks import SIMILAR_TASKS, provenance, recall_allowance, tell
+from perdure.domain.memory.prompt_blocks import (
+    SIMILAR_TASKS,
+    block_of,
+    provenance,
+    recall_allowance,
+)
 from perdure.domain.memory.ranking import Ranked, rank
 from perdure.domain.memory.skills import Chosen, tell_skills
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 FAILED = Origin(run="refine-f", outcome="regressed")
 NOW = START + timedelta(weeks=1)
@@ -24,7 +29,7 @@ def ranked(*entries) -> list[Ranked]:
 
 
 def test_the_block() -> None:
-    told = tell(
+    told = block_of(
         ranked(
             avoid("a", "Do not use a fixed window", confidence=0.7),
             learning("l", "Redis holds\nthe counters", last_used=START, origins=(RUN, FAILED)),
@@ -83,20 +88,20 @@ Skill “s3”: does it (version 1, written by a person)\
     ids=["failed run", "both", "anti-pattern of a failed run", "person", "weak", "faded", "skill"],
 )
 def test_who_may_be_told(entry, expected: bool) -> None:
-    told = tell(ranked(entry), limit=1_000, now=NOW)
+    told = block_of(ranked(entry), limit=1_000, now=NOW)
     assert bool(told.text) is bool(told.ids) is expected
     assert told.left_out == ()
 
 
 def test_at_most_three_similar_tasks() -> None:
-    told = tell(ranked(*(episode(str(n), f"goal {n}") for n in range(5))), limit=9_000, now=NOW)
+    told = block_of(ranked(*(episode(str(n), f"goal {n}") for n in range(5))), limit=9_000, now=NOW)
     assert told.ids == ("0", "1", "2")
     assert told.left_out == ("goal 3", "goal 4")
     assert told.text.endswith("Left out for want of space: 2.")
 
 
 def test_what_does_not_fit_is_named_and_a_shorter_one_may_follow() -> None:
-    told = tell(
+    told = block_of(
         ranked(learning("long", "word " * 70), learning("short", "word")), limit=50, now=NOW
     )
     assert told.ids == ("short",)
@@ -113,7 +118,7 @@ def test_a_tenth_of_the_tokens(limit: int | None, expected: int) -> None:
 @given(corpora(), texts(), st.integers(0, 300))
 def test_the_tokens_are_never_exceeded(entries, asked: str, limit: int) -> None:
     found = candidates(*entries)
-    told = tell(rank(question(asked, None), found, now=NOW), limit=limit, now=NOW)
+    told = block_of(rank(question_terms(asked, None), found, now=NOW), limit=limit, now=NOW)
     assert estimate(told.text).total <= limit
     shown = [entry for entry in entries if entry.id in told.ids]
     assert len(shown) == len(told.ids)

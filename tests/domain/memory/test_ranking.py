@@ -10,7 +10,7 @@ from remembering import START, avoid, candidates, corpora, learning, texts
 
 from perdure.domain.memory.ranking import rank, relevance, selective
 from perdure.domain.memory.store import Corpus
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 CORPUS = Corpus(entries=10, mean_terms=5, holders={"rare": 1, "common": 9, "all": 10, "half": 5})
 
@@ -56,7 +56,7 @@ def test_anti_patterns_come_first_then_the_better_known_and_newer() -> None:
         learning("elsewhere", "cake"),
         avoid("dont", "limit", confidence=0.1),
     ]
-    ranked = rank(question("rate limits", None), candidates(*entries), now=now)
+    ranked = rank(question_terms("rate limits", None), candidates(*entries), now=now)
     assert [item.entry.id for item in ranked] == ["dont", "fresh", "strong", "idle", "weak"]
 
 
@@ -66,11 +66,11 @@ def test_the_order_is_total_and_does_not_depend_on_the_store(
 ) -> None:
     now = START + timedelta(weeks=60)
     found = candidates(*entries)
-    ranked = rank(question(asked, None), found, now=now)
+    ranked = rank(question_terms(asked, None), found, now=now)
     shuffled = list(entries)
     chance.shuffle(shuffled)
     other = found.model_copy(update={"entries": tuple(shuffled)})
-    assert rank(question(asked, None), other, now=now) == ranked
+    assert rank(question_terms(asked, None), other, now=now) == ranked
     assert len({item.entry.id for item in ranked}) == len(ranked)
     avoided = [getattr(item.entry, "sort", "") == "anti_pattern" for item in ranked]
     assert avoided == sorted(avoided, reverse=True)

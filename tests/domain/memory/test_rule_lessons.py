@@ -19,8 +19,8 @@ from perdure.domain.memory.rule_lessons import (
     entry_id,
     episode_of,
     event_of,
+    is_worth_asking,
     lessons_of,
-    worth_asking,
 )
 from perdure.domain.turns.records import DimensionRecord, IterationRecord
 
@@ -130,7 +130,7 @@ def test_blockers_teach(rounds: list[list[dict[str, object]]], expected: int) ->
 )
 def test_when_a_model_is_asked(rounds: list[list[dict[str, object]]], asks: bool) -> None:
     told = course(*(record(n, 0.5, found) for n, found in enumerate(rounds, start=1)))
-    assert worth_asking(told) is asks
+    assert is_worth_asking(told) is asks
 
 
 def test_a_fall_names_what_fell_and_what_was_new() -> None:

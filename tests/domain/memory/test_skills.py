@@ -9,7 +9,7 @@ from remembering import RUN, START, learning, skill
 
 from perdure.domain.memory.entries import Origin
 from perdure.domain.memory.skills import SKILLS_AT_MOST, after_outcome, select_skills, skill_score
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 
 FAILED = Origin(run="r", outcome="failed")
 
@@ -38,7 +38,7 @@ FAILED = Origin(run="r", outcome="failed")
     ],
 )
 def test_the_score(changes: dict[str, object], category: str | None, expected: float) -> None:
-    asked = question("set a limit", category)
+    asked = question_terms("set a limit", category)
     assert skill_score(skill("s", **changes), category=category, asked=asked) == expected
 
 

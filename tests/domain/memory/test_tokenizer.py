@@ -10,7 +10,7 @@ from perdure.domain.memory.tokenizer import (
     TERM_CHARACTERS,
     TERMS_ASKED,
     overlap,
-    question,
+    question_terms,
     searchable,
     terms,
     words,
@@ -80,13 +80,13 @@ def test_what_an_entry_is_found_by(entry, expected: str) -> None:
 
 
 def test_a_question_names_each_term_once_and_the_category_first() -> None:
-    assert question("Limit the limits of mail", "Code review") == (
+    assert question_terms("Limit the limits of mail", "Code review") == (
         "code",
         "review",
         "limit",
         "mail",
     )
-    assert len(question(" ".join(f"w{n}" for n in range(1_000)), None)) == TERMS_ASKED
+    assert len(question_terms(" ".join(f"w{n}" for n in range(1_000)), None)) == TERMS_ASKED
 
 
 @given(st.text(), st.text())

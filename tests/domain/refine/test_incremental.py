@@ -10,7 +10,7 @@ from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, severity_cap
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.outputs.diff import KINDS, Changes
-from perdure.domain.refine.incremental import FULL_FROM, Scope, look_at, noted
+from perdure.domain.refine.incremental import FULL_FROM, Scope, look_at, with_mode_and_drift
 from perdure.domain.refine.state import BestDraft
 from perdure.domain.scoring.combine import combined
 from perdure.domain.scoring.judging import Question
@@ -198,7 +198,7 @@ def test_the_whole_is_judged_again_before_as_much_as_the_whole_has_changed(
         unseen = 0.0 if seen.kind == "full" else unseen + fraction
         assert round(unseen, 3) <= 1.0  # the drift is kept to four decimals
         changes = Changes(fraction=fraction)
-        evaluation = noted(before.evaluation, seen, before.evaluation, changes)
+        evaluation = with_mode_and_drift(before.evaluation, seen, before.evaluation, changes)
         before = before.model_copy(update={"evaluation": evaluation})
 
 

@@ -17,10 +17,10 @@ from perdure.domain.refine.iteration_rules import (
     cut_decision,
     end_detail,
     facts_of,
-    fold,
+    note_draft,
     quality_met,
     record_of,
-    rescored,
+    rescore_best,
 )
 from perdure.domain.refine.result import savings_of
 from perdure.domain.refine.spec import RefineSettings
@@ -55,7 +55,7 @@ def take(state: RefineState, score: float | None, text: str) -> None:
         state.draft.failure, state.draft.failure_reason = "it broke", "evaluator_failed"
     else:
         state.draft.evaluation, state.draft.kind = evaluated(score), "full"
-    fold(state, RUBRIC)
+    note_draft(state, RUBRIC)
 
 
 @settings(deadline=None)
@@ -89,7 +89,7 @@ def test_a_partial_best_leaves_the_reserve_closed() -> None:
     state = new_state()
     state.iteration = 1
     state.draft = Draft(pieces=[BlobRef(hash="sha256:half")], partial=True)
-    fold(state, RUBRIC)
+    note_draft(state, RUBRIC)
     assert state.kept is not None
     assert state.kept.partial
     assert not state.budget.complete_output
@@ -150,11 +150,11 @@ def test_a_cut_by_the_budget_decides_even_where_the_reserve_would_open() -> None
 def test_an_amended_rubric_scores_the_best_anew() -> None:
     state = new_state()
     take(state, 0.9, "a")
-    rescored(state, evaluated(0.2), RUBRIC, demands="d")
+    rescore_best(state, evaluated(0.2), RUBRIC, demands="d")
     assert state.kept is not None
     assert state.best is not None
     assert (state.kept.score, state.best.score, state.trajectory.latest) == (0.2, 0.2, 0.2)
-    rescored(state, None, RUBRIC, demands="d")
+    rescore_best(state, None, RUBRIC, demands="d")
     assert (state.kept.score, state.newest) == (None, None)
 
 

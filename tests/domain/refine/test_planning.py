@@ -10,16 +10,16 @@ from inline_snapshot import snapshot
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation, Finding, Severity
 from perdure.domain.llm.structured_replies import BadReply
 from perdure.domain.refine.planning import (
+    MAX_STEP_CHARACTERS,
     MOST_STEPS,
-    STEP_CHARACTERS,
     Plan,
     PlanStep,
+    plan_choice,
     plan_lines,
     plan_text,
     planner_prompt,
     read_plan,
-    refined,
-    wants_plan,
+    with_fix_steps,
 )
 
 PLAN = Plan(steps=(PlanStep(title="Draft", acceptance="60 words"),), risks=("too long",))
@@ -70,20 +70,22 @@ def test_a_plan_stays_short(titles: list[str]) -> None:
     read = read_plan(json.dumps({"steps": [{"title": title} for title in titles]}))
     assert isinstance(read, Plan)
     assert len(read.steps) == min(len(titles), MOST_STEPS)
-    assert all(len(step.title) <= STEP_CHARACTERS for step in read.steps)
+    assert all(len(step.title) <= MAX_STEP_CHARACTERS for step in read.steps)
 
 
 def test_fix_steps_come_from_open_findings_and_replace_earlier_ones() -> None:
-    first = refined(PLAN, _evaluation(_finding(1), _finding(2, "blocker"), _finding(3, fix="")))
+    first = with_fix_steps(
+        PLAN, _evaluation(_finding(1), _finding(2, "blocker"), _finding(3, fix=""))
+    )
     assert [step.finding for step in first.steps] == [None, "F2", "F1"]
-    second = refined(first, _evaluation(_finding(4), _finding(5, "suggestion")))
+    second = with_fix_steps(first, _evaluation(_finding(4), _finding(5, "suggestion")))
     assert [step.finding for step in second.steps] == [None, "F4"]
-    assert refined(second, _evaluation()) == PLAN
-    assert refined(second, None) == second
+    assert with_fix_steps(second, _evaluation()) == PLAN
+    assert with_fix_steps(second, None) == second
 
 
 def test_a_plan_in_words() -> None:
-    plan = refined(PLAN, _evaluation(_finding(1)))
+    plan = with_fix_steps(PLAN, _evaluation(_finding(1)))
     assert plan_text(plan) == snapshot(
         "1. Draft (done when: 60 words)\n2. do it (done when: T1)\nRisk: too long"
     )
@@ -122,7 +124,7 @@ Reply again, whole.\
 def test_when_a_plan_is_made(
     mode: str, iterations: int, answer: bool, small: bool, wanted: bool
 ) -> None:
-    made, why_not = wants_plan(
+    made, why_not = plan_choice(
         mode,  # type: ignore[arg-type]
         max_iterations=iterations,
         answer_only=answer,

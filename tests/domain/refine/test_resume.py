@@ -9,7 +9,7 @@ from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import DimensionScore, Evaluation
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.refine.iteration_rules import facts_of, fold, record_of
+from perdure.domain.refine.iteration_rules import facts_of, note_draft, record_of
 from perdure.domain.refine.resume import (
     between_iterations,
     cleared,
@@ -65,7 +65,7 @@ def _iterate(state: RefineState, score: float | None, text: str, rules: RefineSe
         scored = DimensionScore(name="words", score=score, source="check")
         draft.evaluation, draft.kind = Evaluation(dimensions=(scored,)), "full"
     state.turning = False
-    fold(state, RUBRIC)
+    note_draft(state, RUBRIC)
     decision = decide(facts_of(state, settings=rules, rubric=RUBRIC, now=NOW))
     base = IterationRecord(index=state.iteration)
     record = record_of(state, base, decision=decision, rubric=RUBRIC, settings=RefineSettings())

@@ -19,9 +19,9 @@ from perdure.domain.refine.token_savings import economized, saved_share, sent_by
 from perdure.domain.run.cost_report import charged
 from perdure.domain.scoring.judging import (
     evaluator_limit,
+    evaluator_share_refusal,
     evaluator_tokens,
     judge_room,
-    share_spent,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -115,6 +115,6 @@ def test_the_share_of_the_evaluator(
 def test_a_spent_share_says_what_to_do() -> None:
     state = new_state()
     spend(state, "evaluating", 12_000)
-    text = share_spent(state, 0.1).text
+    text = evaluator_share_refusal(state, 0.1).text
     assert "12,000 of the 10,000 tokens" in text
     assert "raise refine.evaluator_share or budget.tokens" in text

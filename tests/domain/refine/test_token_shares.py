@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.budget.accounting import Budget, BudgetLimits, Spend
-from perdure.domain.refine.token_savings import ceiling, share_used
+from perdure.domain.refine.token_savings import ceiling, is_share_used
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_ceilings_rise_to_everything(permitted: int, data: st.DataObject) -> Non
 )
 def test_a_share_is_used(spent: int, iteration: int, used: bool) -> None:
     budget = Budget(limits=BudgetLimits(tokens=1_000), spent=Spend(tokens=spent))
-    assert share_used(budget, iteration, permitted=3) is used
+    assert is_share_used(budget, iteration, permitted=3) is used
 
 
 def test_without_a_token_limit_no_share_is_used() -> None:
     budget = Budget(limits=BudgetLimits(tokens=None), spent=Spend(tokens=10**9))
-    assert not share_used(budget, 1, permitted=3)
+    assert not is_share_used(budget, 1, permitted=3)

@@ -56,7 +56,7 @@ def test_the_seed_is_read_as_it_is_written() -> None:
         type="evaluation_bound", criteria="Complete and accurate", max_review_rounds=3
     )
     assert found.termination_condition == bound
-    assert (found.gate.name, found.criteria) == ("review", "Complete and accurate")
+    assert (found.review_stage.name, found.criteria) == ("review", "Complete and accurate")
     assert LoopDefinition.model_validate_json(found.model_dump_json()) == found
 
 

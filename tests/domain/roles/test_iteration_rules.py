@@ -166,12 +166,12 @@ def test_a_share_is_used_up_by_tokens_or_money(
     core.turn = TurnState(
         record=IterationRecord(index=1, usage=Usage(output_tokens=tokens), cost_usd=price)
     )
-    assert rules.share_used(core, role, count_cache_reads=False) is used
+    assert rules.is_share_used(core, role, count_cache_reads=False) is used
     record = StageRecord(
         name=role.name, role=role.role, status="completed", tokens=tokens, cost_usd=price
     )
     rules.end_stage(core, record, None)
-    later = rules.share_used(core, role, count_cache_reads=False)
+    later = rules.is_share_used(core, role, count_cache_reads=False)
     assert later is used, "also in later iterations"
 
 
@@ -181,10 +181,10 @@ def test_a_share_counts_cache_reads_where_the_budget_does(counted: bool) -> None
     core = RoleState(started_at=NOW, budget=Budget(limits=BudgetLimits(tokens=100)))
     usage = Usage(output_tokens=5, cache_read_tokens=50)
     core.turn = TurnState(record=IterationRecord(index=1, usage=usage))
-    assert rules.share_used(core, role, count_cache_reads=counted) is counted
+    assert rules.is_share_used(core, role, count_cache_reads=counted) is counted
     done = rules.stage_record(core, role, status="completed", count_cache_reads=counted)
     rules.end_stage(core, done, None)
-    assert rules.share_used(core, role, count_cache_reads=counted) is counted
+    assert rules.is_share_used(core, role, count_cache_reads=counted) is counted
 
 
 def test_outputs_that_nobody_compares_are_not_kept() -> None:

@@ -11,7 +11,7 @@ from perdure.domain.roles.definition import (
     LoopSnapshot,
     capabilities,
     required_by,
-    unusable,
+    unusable_reasons,
 )
 from perdure.domain.roles.definition_library import Library, RoleFile, StoredDefinition
 from perdure.domain.roles.parse_definition import content_version, read_definition
@@ -299,7 +299,7 @@ def tool(name: str, unavailable: str = "") -> ToolDefinition:
 def test_what_a_definition_requires_is_met_by_what_the_worker_can_use(
     tools: list[ToolDefinition], why: str | None
 ) -> None:
-    found = unusable({"a.requires": ("shell", "memory")}, tools)
+    found = unusable_reasons({"a.requires": ("shell", "memory")}, tools)
     assert found == ({} if why is None else {"a.requires": why})
 
 
@@ -321,13 +321,13 @@ def test_no_capability_is_met_by_the_name_of_a_tool_alone(
 ) -> None:
     required = {"a.requires": (capability,)}
     told = {"a.requires": f"{capability} cannot be used on this worker: off"}
-    assert unusable(required, [tool(name, "off"), tool("fs.read")]) == told
-    assert unusable(required, [tool(name)]) == {}
+    assert unusable_reasons(required, [tool(name, "off"), tool("fs.read")]) == told
+    assert unusable_reasons(required, [tool(name)]) == {}
 
 
 def test_all_that_cannot_be_used_is_told_at_once() -> None:
     tools = [tool("shell.full", "no sandbox"), tool("web.fetch", "offline")]
-    told = unusable({"a.requires": ("web", "shell"), "b.requires": ("shell",)}, tools)
+    told = unusable_reasons({"a.requires": ("web", "shell"), "b.requires": ("shell",)}, tools)
     assert "web cannot" in told["a.requires"] and "shell cannot" in told["a.requires"]
     assert told["b.requires"] == "shell cannot be used on this worker: no sandbox"
 

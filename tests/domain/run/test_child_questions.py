@@ -10,9 +10,9 @@ from perdure.domain.run.child_questions import (
     MOST_CHOICES,
     Question,
     QuestionsBelow,
-    meant,
+    answer_below_refusal,
     question_of,
-    refused_below,
+    questions_by_name,
 )
 from perdure.domain.run.child_runs import child_id
 from perdure.domain.run.gates import Gate
@@ -29,7 +29,7 @@ def asked(*choices: str) -> Question:
 
 
 def refusal(question: Question, choice: str) -> str | None:
-    return refused_below((question,), Answer(gate=question.gate, choice=choice))
+    return answer_below_refusal((question,), Answer(gate=question.gate, choice=choice))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -63,4 +63,4 @@ def test_a_run_deep_in_a_tree_asks_and_is_answered_however_long_its_id_is() -> N
     gate = Gate(id="g1", kind="question", prompt="Which?", choices=("tea",), opened_at=NOW)
     told = QuestionsBelow(run=run, questions=(question_of(run, gate),))
     named = Answer(gate=told.questions[0].key, choice="tea")
-    assert meant(told.questions, named.gate) == told.questions
+    assert questions_by_name(told.questions, named.gate) == told.questions

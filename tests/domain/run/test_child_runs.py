@@ -24,10 +24,10 @@ from perdure.domain.run.child_runs import (
     is_below,
     is_child,
     lineage,
-    noted,
     reserve_run,
     settle_run,
     slice_usage,
+    with_child_status,
 )
 from perdure.domain.run.result import SpendReport
 
@@ -218,7 +218,9 @@ def test_open_children_stay_and_old_ended_ones_go() -> None:
     known: list[ChildStatus] = []
     for number in range(CHILDREN_KEPT + 10):
         state = "running" if number < 5 else "ended"
-        known = noted(known, ChildStatus(id=f"c{number}", name="w", kind="agent", state=state))
+        known = with_child_status(
+            known, ChildStatus(id=f"c{number}", name="w", kind="agent", state=state)
+        )
     assert len(known) == CHILDREN_KEPT
     assert [child.id for child in known if child.open] == [f"c{n}" for n in range(5)]
 

@@ -12,7 +12,7 @@ from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.run import control as rules
 from perdure.domain.run.amend_spec import raise_refusal, unheard_refusal
 from perdure.domain.run.control import NOTES_KEPT, REQUESTS_KEPT, Control
-from perdure.domain.run.gate_lifecycle import close_expired, open_gate, read_answer
+from perdure.domain.run.gate_lifecycle import close_expired, note_answer_read, open_gate
 from perdure.domain.run.gates import END, Gate, GateKind
 from perdure.domain.run.messages import (
     AddInput,
@@ -32,13 +32,15 @@ LONG = "x" * 8_193
 
 
 def refuse(state: Control, message, *, inputs: bool = True) -> str | None:
-    return rules.refuse(
+    return rules.verb_refusal(
         state, message, budget=BUDGET, wall_time=0, inputs_allowed=inputs, rubric_allowed=True
     )
 
 
 def take(state: Control, message, request_id: str | None = None):
-    return rules.take(state, message, now=NOW, budget=BUDGET, wall_time=0, request_id=request_id)
+    return rules.apply_verb(
+        state, message, now=NOW, budget=BUDGET, wall_time=0, request_id=request_id
+    )
 
 
 def asked(**more: object) -> Control:
@@ -250,11 +252,11 @@ RAISES = {
 def test_a_raise_needs_a_limit_that_lets_the_run_go_on(spent, limit, choice, why):
     budget, state = Budget(limits=BudgetLimits(tokens=1_000), spent=Spend(tokens=spent)), Control()
     early = Amend(budget={"cost_usd": 3})
-    rules.take(state, early, now=NOW - timedelta(seconds=1), budget=budget, wall_time=0)
+    rules.apply_verb(state, early, now=NOW - timedelta(seconds=1), budget=budget, wall_time=0)
     open_gate(state, kind="budget", prompt="More?", now=NOW)
     if limit is not None:
         given_ = Amend(budget={"tokens": limit})
-        taken = rules.take(state, given_, now=NOW, budget=budget, wall_time=0)
+        taken = rules.apply_verb(state, given_, now=NOW, budget=budget, wall_time=0)
         assert taken.budget is not None
         budget = taken.budget
     message = Answer(gate="g1", choice=choice)
@@ -271,7 +273,7 @@ def test_the_last_permitted_iteration_may_finish_with_a_raised_budget(within):
     message = Answer(gate="g1", choice="raise")
     assert "(tokens: 1000 of 900)" in str(raise_refusal(state, message, budget=budget, wall_time=0))
     more = Amend(budget={"tokens": 50_000})
-    raised = rules.take(state, more, now=NOW, budget=budget, wall_time=0).budget
+    raised = rules.apply_verb(state, more, now=NOW, budget=budget, wall_time=0).budget
     assert raised is not None
     refused = raise_refusal(state, message, budget=raised, wall_time=0)
     assert refused is None if within else "(iterations: 1 of 1)" in str(refused)
@@ -291,7 +293,7 @@ def test_a_repeated_request_has_one_effect(names):
     state = Control()
     for name in names:
         message = AddInput(text=name, request_id=name)
-        if not rules.seen(state, message):
+        if not rules.is_repeat(state, message):
             take(state, message)
     assert sorted(given_.text for given_ in state.inputs) == sorted(set(names))
 
@@ -309,16 +311,16 @@ def test_a_request_id_belongs_to_one_message(first, second, other):
     state = Control()
     rules.remember(state, first.model_copy(update={"request_id": "r1"}), None)
     carried = Control.model_validate_json(state.model_dump_json())
-    why = rules.reused(carried, second.model_copy(update={"request_id": "r1"}))
+    why = rules.reused_id_refusal(carried, second.model_copy(update={"request_id": "r1"}))
     assert (why is not None) == other
     assert why is None or "'r1' was used for another message" in why
-    assert rules.reused(carried, second) is None, "without an id it repeats nothing"
+    assert rules.reused_id_refusal(carried, second) is None, "without an id it repeats nothing"
 
 
 def test_a_run_of_before_knows_its_request_ids_alone():
     state = Control(requests=["r1"])
-    assert rules.seen(state, Pause(), "r1")
-    assert rules.reused(state, Pause(request_id="r1")) is None
+    assert rules.is_repeat(state, Pause(), "r1")
+    assert rules.reused_id_refusal(state, Pause(request_id="r1")) is None
 
 
 def test_the_memory_of_requests_is_bounded():
@@ -328,8 +330,8 @@ def test_the_memory_of_requests_is_bounded():
         take(state, AddInput(text="x"), request_id=str(number))
     assert len(state.requests) == REQUESTS_KEPT
     assert len(state.request_contents) == REQUESTS_KEPT / 2
-    assert not rules.seen(state, AddInput(), "0")
-    assert rules.seen(state, AddInput(), str(REQUESTS_KEPT + 4))
+    assert not rules.is_repeat(state, AddInput(), "0")
+    assert rules.is_repeat(state, AddInput(), str(REQUESTS_KEPT + 4))
 
 
 def test_gate_ids_are_run_wide_and_survive_a_roll():
@@ -345,7 +347,7 @@ def test_answered_gates_are_forgotten_before_open_ones():
     for number in range(2, NOTES_KEPT + 10):
         open_gate(state, kind="review", prompt="ok?", now=NOW, free_text=True)
         take(state, Answer(gate=f"g{number}", text="fine"))
-        read_answer(state, f"g{number}")
+        note_answer_read(state, f"g{number}")
     assert "g1" in state.gates and state.gates["g1"].open
     assert len(state.gates) <= NOTES_KEPT + 2
 

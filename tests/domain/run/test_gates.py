@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.run import gate_lifecycle
-from perdure.domain.run.control import NOTES_KEPT, Control, take
+from perdure.domain.run.control import NOTES_KEPT, Control, apply_verb
 from perdure.domain.run.gates import (
     CHOICES,
     Gate,
@@ -162,8 +162,8 @@ def test_an_answer_stays_until_it_was_read(moves: list[str]) -> None:
         elif move == "answer" and state.open_gates:
             asked = state.open_gates[0]
             said = Answer(gate=asked.id, choice="continue")
-            take(state, said, now=NOW, budget=Budget(limits=BudgetLimits()), wall_time=0.0)
+            apply_verb(state, said, now=NOW, budget=Budget(limits=BudgetLimits()), wall_time=0.0)
         elif move == "read" and unread and not state.gates[unread[0]].open:
-            gate_lifecycle.read_answer(state, unread.pop(0))
+            gate_lifecycle.note_answer_read(state, unread.pop(0))
         assert set(unread) <= set(state.gates)
     assert sum(not gate.open for gate in state.gates.values()) <= NOTES_KEPT + len(unread) + 1

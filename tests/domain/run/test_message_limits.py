@@ -2,7 +2,14 @@
 
 import pytest
 
-from perdure.domain.run.messages import FLOOD, WAITING_KEPT, Amend, flooded, too_large, too_much
+from perdure.domain.run.messages import (
+    FLOOD,
+    WAITING_KEPT,
+    Amend,
+    amendment_size_refusal,
+    flood_refusal,
+    waiting_refusal,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +24,7 @@ from perdure.domain.run.messages import FLOOD, WAITING_KEPT, Amend, flooded, too
     ],
 )
 def test_a_flood_of_updates_is_refused(verb: str, handled: int, refused: bool) -> None:
-    assert (flooded(verb, handled=handled) is not None) is refused
+    assert (flood_refusal(verb, handled=handled) is not None) is refused
 
 
 @pytest.mark.parametrize(
@@ -30,10 +37,10 @@ def test_a_flood_of_updates_is_refused(verb: str, handled: int, refused: bool) -
     ids=["just enough", "too many", "too long together"],
 )
 def test_what_waits_to_be_read_is_bounded(waiting: list[str], why: str | None) -> None:
-    told = too_much(*waiting)
+    told = waiting_refusal(*waiting)
     assert told is None if why is None else why in (told or "")
 
 
 def test_a_large_amendment_is_refused() -> None:
-    assert too_large(Amend(metadata={"x": "y"})) is None
-    assert too_large(Amend(metadata={"x": "y" * 70_000})) is not None
+    assert amendment_size_refusal(Amend(metadata={"x": "y"})) is None
+    assert amendment_size_refusal(Amend(metadata={"x": "y" * 70_000})) is not None

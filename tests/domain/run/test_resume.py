@@ -10,12 +10,14 @@ from perdure.domain.agent.state import AgentState, slim_agent
 from perdure.domain.budget.accounting import Budget, BudgetLimits, Reservation, Spend, reserve
 from perdure.domain.budget.journal import AttemptRow, AttemptState
 from perdure.domain.llm.transcript import (
+    GO_ON_PROMPT,
     Message,
     ToolResultBlock,
     ToolUseBlock,
     TranscriptRef,
-    assistant_text,
-    user_text,
+    assistant_message,
+    resumable,
+    user_message,
 )
 from perdure.domain.llm.usage import Usage
 from perdure.domain.run.child_questions import Forwarded, Question
@@ -26,7 +28,7 @@ from perdure.domain.run.messages import Answer
 from perdure.domain.run.result import Origin
 from perdure.domain.run.resume import (
     as_stored,
-    booked,
+    booked_of,
     booked_report,
     fork_of,
     inherited,
@@ -38,7 +40,7 @@ from perdure.domain.run.resume import (
 from perdure.domain.run.state import RECORDS_KEPT, SpendSlice
 from perdure.domain.turns.entries import SayEntry
 from perdure.domain.turns.records import IterationRecord
-from perdure.domain.turns.tool_call_rules import GO_ON_PROMPT, ToolCounters, recounted, resumable
+from perdure.domain.turns.repeated_tool_calls import ToolCounters, recounted
 from perdure.domain.turns.turn import Batch, TurnState
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
@@ -148,7 +150,7 @@ def test_a_retry_carries_the_spend_and_leaves_the_time_between_out() -> None:
     ended = START + timedelta(minutes=5)
     retried = retry_of(
         _state(budget=Budget(limits=LIMITS, spent=Spend(tool_calls=3, active_time=2.0))),
-        booked=booked([_row("answered", 10, "0.5"), _row("lost", 5, "0.25", phase="q")]),
+        booked=booked_of([_row("answered", 10, "0.5"), _row("lost", 5, "0.25", phase="q")]),
         now=ended + timedelta(days=3),
         ended_at=ended,
         note="try harder",
@@ -167,7 +169,7 @@ def test_a_retry_holds_what_loops_may_spend_until_the_agent_looks_again() -> Non
     step, loop = Reservation(tokens=5), Reservation(tokens=400, cost_usd=Decimal(1))
     held = hold_started(reserve(Budget(limits=LIMITS), "call-1", step), {"notes-1": loop})
     state = slim_agent(_state(budget=held))
-    retried = retry_of(state, booked=booked([]), now=START, ended_at=START)
+    retried = retry_of(state, booked=booked_of([]), now=START, ended_at=START)
     assert list(retried.budget.reserved.values()) == [loop]
     assert hold_started(retried.budget, {}).reserved == {}
 
@@ -185,14 +187,14 @@ def test_what_is_carried_is_the_sum_of_the_journal(
     rows: list[tuple[AttemptState, int, str | None]],
 ) -> None:
     made = [_row(state, tokens, cost) for state, tokens, cost in rows]
-    spent = spent_with(Budget(limits=LIMITS, spent=Spend(tokens=99)), booked(made).account)
+    spent = spent_with(Budget(limits=LIMITS, spent=Spend(tokens=99)), booked_of(made).account)
     assert spent.usage + spent.unconfirmed == sum((row.usage for row in made), Usage())
     assert spent.tokens == sum(row.usage.counted_tokens() for row in made)
     costs = [row.cost_usd for row in made]
     known = [cost for cost in costs if cost is not None]
     assert spent.cost_or_none == (sum(known, Decimal(0)) if None not in costs else None)
     assert spent.cost_usd == sum(known, Decimal(0)), "one unknown price hides no known one"
-    assert booked_report(booked(made)).least_cost_usd == spent.cost_usd
+    assert booked_report(booked_of(made)).least_cost_usd == spent.cost_usd
 
 
 def test_records_bring_the_files_of_the_newest_iteration_that_changed_them() -> None:
@@ -217,7 +219,7 @@ def _used(number: int, name: str = "fs.read", outcome: str = "ok") -> list[Messa
 
 
 def test_calls_are_counted_again_from_what_was_said() -> None:
-    said = [user_text("go"), *_used(1), *_used(2), *_used(3, "fs.list", "error")]
+    said = [user_message("go"), *_used(1), *_used(2), *_used(3, "fs.list", "error")]
     tallies = recounted(said)
     assert tallies.used == {"fs.read": 2, "fs.list": 1}
     assert sorted(tallies.arguments.values()) == [1, 2]
@@ -229,10 +231,10 @@ def test_calls_are_counted_again_from_what_was_said() -> None:
 
 
 def test_it_is_the_models_turn_in_a_conversation_that_goes_on() -> None:
-    said = (user_text("go"), assistant_text("done"))
+    said = (user_message("go"), assistant_message("done"))
     assert [message.text for message in resumable(said)] == ["go", "done", GO_ON_PROMPT]
     assert resumable(said[:1]) == said[:1]
-    cut = (user_text("go"), _used(1)[0])
+    cut = (user_message("go"), _used(1)[0])
     assert [message.role for message in resumable(cut)] == ["user", "assistant", "user"]
 
 
@@ -241,5 +243,5 @@ def test_a_report_of_the_journal_counts_tokens_like_its_budget() -> None:
         update={"usage": Usage(input_tokens=10, output_tokens=1, cache_read_tokens=500)}
     )
     for counts, tokens in ((False, 11), (True, 511)):
-        report = booked_report(booked([read]), count_cache_reads=counts)
+        report = booked_report(booked_of([read]), count_cache_reads=counts)
         assert report.tokens == report.by_phase["p"]["tokens"] == tokens

@@ -16,7 +16,13 @@ from perdure.domain.run.result import SpendReport
 from perdure.domain.run.resume import Booked
 from perdure.domain.run.state import LoopState, SpendSlice
 from perdure.domain.run.status import RunStatus, StoredRun
-from perdure.domain.run.take_over import Orphan, TakeOverReport, first_free, reopened, take_over
+from perdure.domain.run.take_over import (
+    Orphan,
+    TakeOverReport,
+    last_taken_number,
+    reopened,
+    take_over,
+)
 from perdure.gateway.stored_status import first_status
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,7 +75,7 @@ def test_children_of_older_lives_are_ended_and_counted() -> None:
 
 @given(known=st.integers(0, 50), newest=st.integers(0, 50))
 def test_no_child_of_a_new_life_has_the_number_of_an_older_one(known: int, newest: int) -> None:
-    first = first_free(known, newest) + 1
+    first = last_taken_number(known, newest) + 1
     assert first > newest + WAVE
     assert first > known
 

@@ -9,9 +9,9 @@ from perdure.domain.llm.transcript import (
     Message,
     ToolResultBlock,
     ToolUseBlock,
-    assistant_text,
+    assistant_message,
     message_tokens,
-    user_text,
+    user_message,
 )
 from perdure.domain.turns.compaction import PROTECTED_RESULT_TOKENS
 from perdure.domain.turns.prompts import closing_messages, shortened
@@ -31,7 +31,7 @@ def result(number: int, text: str) -> tuple[Message, Message]:
 def talk(goal: str, results: list[str], note: str) -> list[Message]:
     """A conversation that is about to be closed."""
     said = [message for n, text in enumerate(results) for message in result(n, text)]
-    return [user_text(goal, pinned=True), *said, assistant_text(note), user_text(ASKED)]
+    return [user_message(goal, pinned=True), *said, assistant_message(note), user_message(ASKED)]
 
 
 def test_the_newest_results_stay_and_the_oldest_go() -> None:

@@ -10,9 +10,9 @@ from perdure.domain.llm.transcript import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    assistant_text,
+    assistant_message,
     message_tokens,
-    user_text,
+    user_message,
 )
 from perdure.domain.turns.compaction import compact, is_due, target_tokens
 
@@ -44,7 +44,7 @@ def result_texts(messages: list[Message]) -> list[str]:
     ]
 
 
-TASK = user_text("the task", pinned=True)
+TASK = user_message("the task", pinned=True)
 
 
 def test_oldest_results_become_placeholders_and_the_newest_stay():
@@ -66,7 +66,7 @@ def test_who_cannot_read_on_is_not_told_to():
 
 
 def test_where_that_is_not_enough_the_oldest_turns_become_a_summary():
-    messages = [TASK, *(assistant_text(f"{number} " + "word " * 500) for number in range(20))]
+    messages = [TASK, *(assistant_message(f"{number} " + "word " * 500) for number in range(20))]
     kept = compact(messages, target=6_000)
     assert kept[0].text.startswith("the task")
     assert "[Summary of " in kept[0].text
@@ -76,16 +76,16 @@ def test_where_that_is_not_enough_the_oldest_turns_become_a_summary():
 
 
 def test_a_summary_names_calls_their_ends_and_where_to_read_on():
-    messages = [TASK, *turn(0, 40), *(assistant_text("word " * 1_500) for _ in range(4))]
+    messages = [TASK, *turn(0, 40), *(assistant_message("word " * 1_500) for _ in range(4))]
     told = compact(messages, target=4_000)[0].text
     assert "- You called fs.read {'n': 0}" in told
     assert "- fs.read ended ok (sha256:0): 0 word" in told
 
 
 def test_a_second_compaction_goes_on_with_the_first_summary():
-    messages = [TASK, *(assistant_text(f"{number} " + "word " * 300) for number in range(9))]
+    messages = [TASK, *(assistant_message(f"{number} " + "word " * 300) for number in range(9))]
     first = compact(messages, target=1_500)
-    more = [*first, *(assistant_text(f"{number} " + "word " * 300) for number in range(9, 18))]
+    more = [*first, *(assistant_message(f"{number} " + "word " * 300) for number in range(9, 18))]
     told = compact(more, target=1_500)[0].text
     assert told.count("[Summary of ") == 1
     assert "[Summary of 15 earlier messages" in told or "[Summary of 16 earlier messages" in told
@@ -101,9 +101,11 @@ def test_a_second_compaction_goes_on_with_the_first_summary():
     ],
 )
 def test_a_task_that_reads_like_a_summary_stays_word_for_word(task: str):
-    messages = [user_text(task)]
+    messages = [user_message(task)]
     for count in (9, 18):
-        more = (assistant_text(f"{number} " + "word " * 300) for number in range(count - 9, count))
+        more = (
+            assistant_message(f"{number} " + "word " * 300) for number in range(count - 9, count)
+        )
         messages = compact([*messages, *more], target=1_500)
         own, summary = messages[0].blocks
         assert isinstance(own, TextBlock)
@@ -117,7 +119,7 @@ def test_only_the_heading_of_a_summary_begins_one():
     first = Message(
         role="user", blocks=(*TASK.blocks, TextBlock(type="text", text=noted)), pinned=True
     )
-    more = (assistant_text("word " * 300) for _ in range(9))
+    more = (assistant_message("word " * 300) for _ in range(9))
     assert noted in compact([first, *more], target=1_500)[0].text
 
 
@@ -135,9 +137,9 @@ def test_what_the_provider_found_too_long_is_made_shorter_whatever_we_count():
 
 
 def test_pinned_messages_stay_word_for_word():
-    said = user_text("use metric units", pinned=True)
+    said = user_message("use metric units", pinned=True)
     early = [message for number in range(9) for message in turn(number, 400)]
-    chat = [assistant_text("word " * 300) for _ in range(30)]
+    chat = [assistant_message("word " * 300) for _ in range(30)]
     kept = compact([TASK, said, *early, *chat], target=4_000)
     assert said in kept
     assert "[Summary of " in kept[0].text
@@ -153,10 +155,10 @@ def test_no_call_is_parted_from_its_result(script, target):
         if calls:
             messages += turn(number, size)
         else:
-            messages += [assistant_text("a" * size), user_text("b" * size, pinned=pinned)]
+            messages += [assistant_message("a" * size), user_message("b" * size, pinned=pinned)]
     kept = compact(messages, target=target)
     assert kept[0].text.startswith("the task")
-    for message, following in zip(kept, [*kept[1:], user_text("")], strict=True):
+    for message, following in zip(kept, [*kept[1:], user_message("")], strict=True):
         answered = [
             block.call_id for block in following.blocks if isinstance(block, ToolResultBlock)
         ]

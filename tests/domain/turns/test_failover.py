@@ -6,7 +6,7 @@ import pytest
 
 from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.llm.requests import ModelProfile, Price
-from perdure.domain.turns.failover import first_model, left_behind, next_model, unpriced
+from perdure.domain.turns.failover import first_model, is_price_missing, left_behind, next_model
 
 WINDOWS = {"small": 10, "same": 10, "large": 20, "larger": 40}
 CARDS = {
@@ -86,4 +86,4 @@ FREE = Price(input_per_million=Decimal(0), output_per_million=Decimal(0))
 )
 def test_a_cost_limit_forbids_unknown_prices(limits, price, forbidden):
     budget = Budget(limits=BudgetLimits.model_validate(limits))
-    assert unpriced(budget, ModelProfile(name="m", price=price)) is forbidden
+    assert is_price_missing(budget, ModelProfile(name="m", price=price)) is forbidden

@@ -16,11 +16,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def _take(state: Control, *messages: AddInput | Amend) -> None:
     for message in messages:
         assert _refusal(state, message) is None
-        rules.take(state, message, now=NOW, budget=Budget(limits=BudgetLimits()), wall_time=0.0)
+        rules.apply_verb(
+            state, message, now=NOW, budget=Budget(limits=BudgetLimits()), wall_time=0.0
+        )
 
 
 def _refusal(state: Control, message: AddInput | Amend) -> str | None:
-    return rules.refuse(
+    return rules.verb_refusal(
         state, message, budget=Budget(limits=BudgetLimits()), wall_time=0.0, inputs_allowed=True
     )
 

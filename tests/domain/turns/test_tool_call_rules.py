@@ -6,20 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.domain.turns.repeated_tool_calls import (
+    SIGNATURES_KEPT,
+    ToolCounters,
+    note_iteration,
+    note_result,
+    note_volume_level,
+    signature,
+)
 from perdure.domain.turns.settings import ToolFilter, ToolLoopLevels, ToolsSpec
 from perdure.domain.turns.tool_call_rules import (
-    SIGNATURES_KEPT,
+    PlannedCall,
     RequestedCall,
-    ToolCounters,
     ToolPolicy,
     canonical_json,
     normalize_name,
-    note_iteration,
-    note_result,
     offered,
     plan_calls,
-    signature,
-    volume_level,
 )
 
 TERMS = (
@@ -35,6 +38,16 @@ NAMES = tuple(term.name for term in TERMS)
 
 def call(name: str, args: str = "a", number: int = 0) -> RequestedCall:
     return RequestedCall(id=f"c{number}", name=name, args_hash=args)
+
+
+def count_result(tallies: ToolCounters, planned: PlannedCall, result: str, *, max_repeat: int):
+    return note_result(
+        tallies,
+        planned.call.name,
+        result_hash=result,
+        is_repeat=planned.repeated,
+        max_repeat=max_repeat,
+    )
 
 
 def plan(tallies: ToolCounters, *calls: RequestedCall, on_offer=NAMES, max_repeat=3):
@@ -122,7 +135,7 @@ def test_illegal_calls_count_as_used():
 def test_equal_results_of_different_calls_warn():
     tallies = ToolCounters()
     warnings = [
-        note_result(tallies, entry, result_hash="same", max_repeat=3)
+        count_result(tallies, entry, "same", max_repeat=3)
         for index in range(5)
         for entry in plan(tallies, call("fs.search", str(index)))
     ]
@@ -165,7 +178,7 @@ def repeated_calls(count: int, *, same_args: bool) -> ToolCounters:
     for index in range(count + 1):
         arguments = "a" if same_args else str(index)
         (entry,) = plan(tallies, call("fs.search", arguments), max_repeat=100)
-        note_result(tallies, entry, result_hash="same", max_repeat=100)
+        count_result(tallies, entry, "same", max_repeat=100)
     return tallies
 
 
@@ -183,23 +196,23 @@ def repeated_calls(count: int, *, same_args: bool) -> ToolCounters:
     ],
 )
 def test_volume_levels(count, level, same_args):
-    reached = volume_level(repeated_calls(count, same_args=same_args), ToolLoopLevels())
+    reached = note_volume_level(repeated_calls(count, same_args=same_args), ToolLoopLevels())
     assert (reached and reached.level) == level
     assert reached is None or (reached.tool, reached.count) == ("fs.search", count)
 
 
 def test_each_level_is_named_once():
     tallies = repeated_calls(10, same_args=True)
-    assert volume_level(tallies, ToolLoopLevels()) is not None
-    assert volume_level(tallies, ToolLoopLevels()) is None
+    assert note_volume_level(tallies, ToolLoopLevels()) is not None
+    assert note_volume_level(tallies, ToolLoopLevels()) is None
 
 
 def test_thirty_different_useful_calls_are_fine():
     tallies = ToolCounters()
     for index in range(60):
         (entry,) = plan(tallies, call("fs.read", str(index)))
-        note_result(tallies, entry, result_hash=str(index), max_repeat=3)
-    assert volume_level(tallies, ToolLoopLevels()) is None
+        count_result(tallies, entry, str(index), max_repeat=3)
+    assert note_volume_level(tallies, ToolLoopLevels()) is None
 
 
 @pytest.mark.parametrize(
@@ -214,7 +227,7 @@ def test_blocked_calls_count_for_the_volume():
     tallies = ToolCounters()
     for _ in range(11):
         plan(tallies, call("fs.read"), max_repeat=1)
-    reached = volume_level(tallies, ToolLoopLevels())
+    reached = note_volume_level(tallies, ToolLoopLevels())
     assert reached is not None and reached.level == "warning"
 
 

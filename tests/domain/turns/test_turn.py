@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from perdure.domain.evaluation.outcomes import REASONS
 from perdure.domain.foundation.refs import BlobRef
 from perdure.domain.llm.requests import StopReason
+from perdure.domain.turns.repeated_tool_calls import ToolCounters
 from perdure.domain.turns.settings import AgentSettings, resolve
-from perdure.domain.turns.tool_call_rules import RequestedCall, ToolCounters
+from perdure.domain.turns.tool_call_rules import RequestedCall
 from perdure.domain.turns.turn import (
     MOST_CUTS,
     Ending,
@@ -19,7 +20,7 @@ from perdure.domain.turns.turn import (
     TurnState,
     after_calls,
     after_reply,
-    must_end,
+    ending_step,
 )
 
 TEXT = BlobRef(hash="sha256:t", bytes=5)
@@ -273,7 +274,7 @@ def test_after_a_batch(strikes, last, expected):
 )
 def test_when_the_loop_must_end(state, wrap_up, expected):
     ending = Ending(outcome="stopped", reason="stopped")
-    assert told(must_end(TurnState.model_validate(state), ending, wrap_up=wrap_up)) == expected
+    assert told(ending_step(TurnState.model_validate(state), ending, wrap_up=wrap_up)) == expected
 
 
 DIMENSION = st.sampled_from([None, "tokens", "output_tokens", "cost", "tool_calls"])

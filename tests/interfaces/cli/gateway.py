@@ -247,11 +247,11 @@ class MemoryGateway:
     async def outcome(self) -> UpkeepOutcome:
         return UpkeepOutcome()
 
-    async def every(self, interval: timedelta) -> UpkeepSchedule:
+    async def schedule_every(self, interval: timedelta) -> UpkeepSchedule:
         self.schedule = UpkeepSchedule(id="s", every_s=interval.total_seconds())
         return self.schedule
 
-    async def off(self) -> bool:
+    async def delete_schedule(self) -> bool:
         was, self.schedule = self.schedule, None
         return was is not None
 

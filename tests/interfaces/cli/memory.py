@@ -326,7 +326,7 @@ class MemoryExperiments:
     def __init__(self) -> None:
         self.started: list[tuple[Plan, Sequence[Entry]]] = []
 
-    async def again(self, id: str, *, sent: str) -> bool:
+    async def try_repeat(self, id: str, *, sent: str) -> bool:
         return False
 
     async def start(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from perdure.domain.foundation.errors import NotFound
 from perdure.domain.foundation.refs import BlobRef
-from perdure.domain.llm.transcript import Message, user_text
+from perdure.domain.llm.transcript import Message, user_message
 
 
 @dataclass
@@ -48,7 +48,7 @@ class MemoryTranscripts:
     """One message per transcript, naming its head."""
 
     async def load(self, head: str) -> tuple[Message, ...]:
-        return (user_text(f"transcript {head[-3:]}"),)
+        return (user_message(f"transcript {head[-3:]}"),)
 
 
 @dataclass

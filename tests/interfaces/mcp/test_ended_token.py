@@ -125,8 +125,8 @@ async def test_an_answer_counts_only_while_the_token_does(
     async with site.desk(HEADERS, scope="read") as desk:
         if revoked:
             with pytest.raises(NotAllowed, match="was revoked"):
-                await runs.put(context, site, desk, "agent-a-1", GATE)
+                await runs.ask_person(context, site, desk, "agent-a-1", GATE)
             assert services.sent == []
         else:
-            assert await runs.put(context, site, desk, "agent-a-1", GATE)
+            assert await runs.ask_person(context, site, desk, "agent-a-1", GATE)
             assert [(run, sent.choice) for run, sent in services.sent] == [("agent-a-1", "tea")]

@@ -9,7 +9,7 @@ import pytest
 from perdure.domain.installation.access import ApiToken
 from perdure.interfaces.rest.app import ROUTERS
 from perdure.interfaces.rest.auth_middleware import CALLER
-from perdure.interfaces.rest.callers import FOR_BOUND, within_reach
+from perdure.interfaces.rest.callers import FOR_BOUND, require_within_reach
 from perdure.interfaces.rest.error_responses import Refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,9 +29,9 @@ async def test_the_form_of_a_start_can_be_shown(path: str) -> None:
     known = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
     assert f"/api/v1{path}" in known
     assert ("GET", f"/api/v1{path}") in FOR_BOUND
-    await within_reach(request("GET", f"/api/v1{path}"))
+    await require_within_reach(request("GET", f"/api/v1{path}"))
 
 
 async def test_what_is_of_all_runs_stays_closed() -> None:
     with pytest.raises(Refused):
-        await within_reach(request("GET", "/api/v1/costs"))
+        await require_within_reach(request("GET", "/api/v1/costs"))

@@ -73,7 +73,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Services]:
 
 
 async def failing(starts: Starts, run: str) -> None:
-    async with starts.joined(wanted(run)) as start:
+    async with starts.join_start(wanted(run)) as start:
         raise NoReadyWorker(f"Nobody is there for {start.claim.run}.")
 
 
@@ -84,44 +84,47 @@ async def failed(start: AbstractAsyncContextManager[Start]) -> None:
 
 async def test_a_start_that_fails_leaves_the_key_to_the_one_that_goes_on(store: Services) -> None:
     starts = Starts(store)
-    async with starts.joined(wanted("first")) as goes_on:
+    async with starts.join_start(wanted("first")) as goes_on:
         with pytest.raises(NoReadyWorker, match="for first"):
             await failing(starts, "second")
-        async with starts.joined(wanted("third")) as later:
+        async with starts.join_start(wanted("third")) as later:
             assert later.claim.run == "first"
-        assert goes_on.done() is False
+        assert goes_on.mark_started() is False
 
 
 @pytest.mark.parametrize("body", ["h", "another"])
 async def test_the_last_one_of_a_start_that_fails_frees_the_key(body: str, store: Services) -> None:
     starts = Starts(store)
-    first, second = starts.joined(wanted("first")), starts.joined(wanted("second", body=body))
+    first, second = (
+        starts.join_start(wanted("first")),
+        starts.join_start(wanted("second", body=body)),
+    )
     for one in (first, second):
         assert (await one.__aenter__()).claim.run == "first"
     for one in (first, second):
         await failed(one)
-    async with starts.joined(wanted("third", body="a third")) as free:
+    async with starts.join_start(wanted("third", body="a third")) as free:
         assert free.claim.run == "third"
 
 
 async def test_a_process_does_not_free_a_key_that_another_one_claimed(store: Services) -> None:
-    async with Starts(store).joined(wanted("first")) as goes_on:
+    async with Starts(store).join_start(wanted("first")) as goes_on:
         with pytest.raises(NoReadyWorker, match="for first"):
             await failing(Starts(store), "second")
-        assert goes_on.done() is False
-    async with Starts(store).joined(wanted("third")) as repeat:
+        assert goes_on.mark_started() is False
+    async with Starts(store).join_start(wanted("third")) as repeat:
         assert repeat.claim.run == "first"
 
 
 async def test_a_process_that_started_the_run_of_a_freed_claim_claims_it_again(
     store: Services,
 ) -> None:
-    first = Starts(store).joined(wanted("first"))
+    first = Starts(store).join_start(wanted("first"))
     await first.__aenter__()
-    async with Starts(store).joined(wanted("second")) as goes_on:
+    async with Starts(store).join_start(wanted("second")) as goes_on:
         await failed(first)
-        assert goes_on.done() is False
-    async with Starts(store).joined(wanted("third")) as repeat:
+        assert goes_on.mark_started() is False
+    async with Starts(store).join_start(wanted("third")) as repeat:
         assert repeat.claim.run == "first"
 
 
@@ -129,15 +132,18 @@ async def test_a_repeat_starts_the_run_that_a_dead_process_claimed(store: Servic
     await store.access.claim_start(wanted("first"))
     with pytest.raises(NoReadyWorker, match="for first"):
         await failing(Starts(store), "second")
-    async with Starts(store).joined(wanted("third")) as repeat:
-        assert (repeat.claim.run, repeat.done()) == ("first", False)
+    async with Starts(store).join_start(wanted("third")) as repeat:
+        assert (repeat.claim.run, repeat.mark_started()) == ("first", False)
 
 
 async def test_without_a_key_nobody_shares_a_start(store: Services) -> None:
     starts = Starts(store)
-    async with starts.joined(wanted("a", None)) as one, starts.joined(wanted("b", None)) as two:
+    async with (
+        starts.join_start(wanted("a", None)) as one,
+        starts.join_start(wanted("b", None)) as two,
+    ):
         assert (one.claim.run, two.claim.run) == ("a", "b")
-        assert (one.done(), two.done()) == (False, False)
+        assert (one.mark_started(), two.mark_started()) == (False, False)
 
 
 async def test_a_start_that_takes_over_another_processs_row_keeps_its_key(store: Services) -> None:
@@ -145,17 +151,17 @@ async def test_a_start_that_takes_over_another_processs_row_keeps_its_key(store:
         id="first", kind="agent", goal="g", label=None, lifecycle="running", outcome=None,
         started_at=datetime.now(UTC),
     )  # fmt: skip
-    failing_elsewhere = Starts(store).joined(wanted("first"))
+    failing_elsewhere = Starts(store).join_start(wanted("first"))
     await failing_elsewhere.__aenter__()
     await store.records.put_run(row)
     here = Starts(store)
-    async with here.joined(wanted("second")) as goes_on:
+    async with here.join_start(wanted("second")) as goes_on:
         ended = {"lifecycle": "failed", "ended_at": datetime.now(UTC)}
         await store.records.put_run(row.model_copy(update=ended))
         await failed(failing_elsewhere)
         await store.records.put_run(row)
-        assert goes_on.done() is True
+        assert goes_on.mark_started() is True
     started = await store.access.started_by("first")
     assert started is not None
-    async with here.joined(wanted("third")) as later:
+    async with here.join_start(wanted("third")) as later:
         assert later.claim.run == "first"

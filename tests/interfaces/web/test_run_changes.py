@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.domain.llm.transcript import Message, ToolResultBlock, assistant_text, user_text
+from perdure.domain.llm.transcript import Message, ToolResultBlock, assistant_message, user_message
 from perdure.interfaces.web.api_calls import ApiProblem
 from perdure.interfaces.web.compare.routes import flat, named, rows
 from perdure.interfaces.web.run.changes import fork_body, plain, settings_of
@@ -23,9 +23,9 @@ RESULT = ToolResultBlock(type="tool_result", call_id="1", name="fs.read", outcom
 
 def test_a_prompt_folds_by_what_its_parts_are() -> None:
     messages = (
-        user_text(f"Write.\n\nIn prose.\n\n{RECALLED}"),
-        assistant_text("a draft"),
-        user_text("Missing: a colour."),
+        user_message(f"Write.\n\nIn prose.\n\n{RECALLED}"),
+        assistant_message("a draft"),
+        user_message("Missing: a colour."),
         Message(role="user", blocks=(RESULT,)),
     )
     parts = prompt_parts("Be careful.", messages)
@@ -42,7 +42,7 @@ def test_a_prompt_folds_by_what_its_parts_are() -> None:
 @given(st.lists(st.text(), min_size=1, max_size=5))
 def test_no_word_of_a_prompt_is_lost(texts: list[str]) -> None:
     said = "\n\n".join(texts)
-    parts = prompt_parts(None, (user_text(said),))
+    parts = prompt_parts(None, (user_message(said),))
     assert "\n\n".join(part.text for part in parts) == said
 
 

@@ -33,14 +33,14 @@ class Collecting:
         """Collect until the soak is over; then end the schedule."""
         chance = self._around.chance(self.name)
         upkeep = self._around.site.gateway.upkeep("collection")
-        await patiently(lambda: upkeep.every(EVERY))
+        await patiently(lambda: upkeep.schedule_every(EVERY))
         while await self._around.rest(chance.uniform(*PAUSES_S)):
             try:
                 await self._collect()
             except PerdureError as error:
                 # A store or server that is away says so; a collection begins anew.
                 self.did[f"by hand told of {type(error).__name__}"] += 1
-        await patiently(upkeep.off)
+        await patiently(upkeep.delete_schedule)
         await patiently(self._none_open)
 
     async def check(self, books: Books) -> None:
@@ -97,7 +97,7 @@ class Collecting:
                 continue
             kept += 1
             names = [row.id for row in await stores.erasure().tree(run)]
-            leads = await reachable(stores.blobs, await stores.erasure().named(names))
+            leads = await reachable(stores.blobs, await stores.erasure().addresses_of(names))
             lost = [one for one in sorted(leads) if not await stores.blobs.exists(one)]
             if lost:
                 books.wrong.append(f"{run}: {len(lost)} of {len(leads)} blobs are lost: {lost[:3]}")

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 from perdure.domain.budget.accounting import Budget, BudgetLimits
 from perdure.domain.roles.state import RoleState
-from perdure.domain.turns.tool_call_rules import ToolCounters
+from perdure.domain.turns.repeated_tool_calls import ToolCounters
 from perdure.domain.turns.turn import TurnState
 from perdure.workflows.role_parts.stages import Stages
 

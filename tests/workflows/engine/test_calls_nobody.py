@@ -34,7 +34,7 @@ async def test_a_gate_that_a_stop_finds_open_calls_nobody(
     run = SimpleNamespace(
         state=SimpleNamespace(control=control, told={}, notifies=True),
         interruption=None,
-        told_to_end=lambda: Ending(outcome="stopped", reason="stopped"),
+        demanded_ending=lambda: Ending(outcome="stopped", reason="stopped"),
         sync_visibility=lambda: None,
         set_step=lambda _: None,
     )

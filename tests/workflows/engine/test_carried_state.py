@@ -47,7 +47,7 @@ async def test_notices_of_gates_that_are_gone_and_old_outputs_stay_behind(
     terms, resets = SimpleNamespace(wait=at_once), SimpleNamespace(pending=False)
     await ContinueAsNew(
         cast("AnyRun", run), cast("StoredTerms", terms), cast("Resets", resets)
-    ).if_due()
+    ).continue_if_due()
 
     (carried,) = given
     assert carried.told == {"g5": 1}

@@ -43,7 +43,7 @@ async def _conclude(*, unheard: bool) -> Ending | None:
         spec=SimpleNamespace(delegation=SETTINGS),
         unheard=unheard,
         ending=lambda: None,
-        ended_by=ended_by,
+        end_by=ended_by,
     )
     loop = object.__new__(DelegationLoop)
     loop.run = cast("DelegationRun", run)
@@ -86,14 +86,18 @@ async def test_a_run_that_rolls_while_its_end_is_asked_about_does_no_work_twice(
 
     loop = object.__new__(DelegationLoop)
     loop.run = cast("DelegationRun", SimpleNamespace(state=state))
-    loop.questions = cast("Questions", SimpleNamespace(before_the_end=rolls, escalated=at_once))
-    loop.engine = cast("Engine", SimpleNamespace(rolling=SimpleNamespace(never_during=_itself)))
+    loop.questions = cast(
+        "Questions", SimpleNamespace(before_the_end=rolls, escalate_to_person=at_once)
+    )
+    loop.engine = cast("Engine", SimpleNamespace(rolling=SimpleNamespace(run_in_one_piece=_itself)))
     monkeypatch.setattr(DelegationLoop, "_obey", lambda _: worked())
     with pytest.raises(_Rolled):
         await loop._step()
     # The next execution has the state as it was then.
-    loop.questions = cast("Questions", SimpleNamespace(before_the_end=asked, escalated=at_once))
-    assert await loop._escalated() is None
+    loop.questions = cast(
+        "Questions", SimpleNamespace(before_the_end=asked, escalate_to_person=at_once)
+    )
+    assert await loop._escalate_to_person() is None
     assert await loop._step() == ending
     assert done == ["worked", "asked about the end"]
     assert state.stage == "manage"
@@ -120,11 +124,11 @@ async def test_a_result_is_explained_by_the_end_that_came(
     run = SimpleNamespace(state=state, id="r", spec=None, wall_time=1.0)
     loop.run = cast("DelegationRun", run)
     engine = SimpleNamespace(
-        life=SimpleNamespace(settled=lambda ending: settled or ending),
+        life=SimpleNamespace(settle_ending=lambda ending: settled or ending),
         snapshots=SimpleNamespace(deliver=delivered),
     )
     loop.engine = cast("Engine", engine)
-    monkeypatch.setattr(delegation, "returned", lambda *_: None)
+    monkeypatch.setattr(delegation, "result_to_hand_over", lambda *_: None)
     monkeypatch.setattr(delegation, "delegation_result", lambda state, **_: state.verdict)
     monkeypatch.setattr(delegation, "finish_and_learn", finished)
     closing = loop._cut_short(stopped) if ends == "cut short" else loop._close(decided)
@@ -166,5 +170,5 @@ def test_only_an_odd_id_of_a_subtask_asks_for_a_patch(
     course = ManagerProgress(plan=TaskPlan(nodes=(Node(id="s1", title="a"),)))
     run.state = cast("DelegationState", SimpleNamespace(course=course))
     work = Envelope(worker="w", instructions="Count.", subtask=id)
-    assert run.matches_subtasks(Delegate(decision="delegate", delegations=(work,))) is asked
-    assert not run.matches_subtasks(DONE)
+    assert run.needs_subtask_matching(Delegate(decision="delegate", delegations=(work,))) is asked
+    assert not run.needs_subtask_matching(DONE)

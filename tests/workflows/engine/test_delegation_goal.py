@@ -50,13 +50,13 @@ async def test_an_amended_goal_is_in_the_frame_of_the_next_stage(
     async def close(_: DelegationLoop, ending: Ending) -> Ending:
         return ending
 
-    monkeypatch.setattr(delegation, "reframed", reframed)
+    monkeypatch.setattr(delegation, "reframe", reframed)
     monkeypatch.setattr(DelegationLoop, "_step", step)
     monkeypatch.setattr(DelegationLoop, "_close", close)
     loop = object.__new__(DelegationLoop)
     loop.run = run
     life = SimpleNamespace(checkpoint=_nothing)
     loop.engine = cast("Engine", SimpleNamespace(life=life))
-    loop.questions = cast("Questions", SimpleNamespace(escalated=_nothing))
+    loop.questions = cast("Questions", SimpleNamespace(escalate_to_person=_nothing))
     assert await loop._loop() == ENDED
     assert (frames, state.control.goal) == ([frame], waits)

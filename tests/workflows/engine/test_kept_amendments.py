@@ -48,7 +48,7 @@ async def test_an_amendment_outlives_a_step_that_fails(
         for name, value in meanwhile.items():
             setattr(control, name, value)
 
-    monkeypatch.setattr(amendments, "reframed", fails)
+    monkeypatch.setattr(amendments, "reframe", fails)
     monkeypatch.setattr(workflow, "patched", lambda _: True)
     draft = SimpleNamespace(reviewing=False)
     state = SimpleNamespace(control=control, frame="f", draft=draft, kept=None)
@@ -89,7 +89,7 @@ async def test_a_goal_that_one_stage_lacks_is_kept_for_the_next_step(
             return None
         return SimpleNamespace(frame=f"{old}: {goal}")
 
-    monkeypatch.setattr(roles, "reframed", stored)
+    monkeypatch.setattr(roles, "reframe", stored)
     monkeypatch.setattr(workflow, "patched", lambda _: patched)
     loop = SimpleNamespace(run=SimpleNamespace(state=state), engine=None)
     await RoleLoop._adopt_goal(cast(RoleLoop, loop))

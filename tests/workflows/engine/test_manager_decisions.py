@@ -59,7 +59,7 @@ class Manager:
             self.during = lambda _: None
         return self.ends.pop(0)
 
-    async def budget_raised(self, _: object) -> bool:
+    async def ask_for_budget(self, _: object) -> bool:
         return True
 
     async def shelve(self, _: object, request: ShelveRequest, **__: object) -> ShelveReport:
@@ -81,7 +81,7 @@ class Manager:
         monkeypatch.setattr(workflow, "patched", lambda _: True)
         monkeypatch.setattr(workflow, "execute_activity_method", self.shelve)
         monkeypatch.setattr(manager_decisions, "activity_options", options)
-        monkeypatch.setattr(asking, "_asking", lambda _: None)
+        monkeypatch.setattr(asking, "_call_spec", lambda _: None)
         await asking.manage()
 
 

@@ -33,13 +33,13 @@ def _loop(moved_with: list[str | None]) -> ToolCalls:
     )
     run = SimpleNamespace(
         state=state,
-        told_to_end=lambda: None,
+        demanded_ending=lambda: None,
         ending=lambda: None,
         set_step=lambda _: None,
         record_event=lambda *_, **__: None,
         apply_budget=lambda _: None,
     )
-    run.folder_holds = lambda tree: Run.folder_holds(cast("AnyRun", run), tree)
+    run.note_folder_tree = lambda tree: Run.note_folder_tree(cast("AnyRun", run), tree)
 
     async def goes_on_after(*_: object) -> bool:
         moved_with.append(state.hosted.tree)
@@ -53,7 +53,7 @@ def _loop(moved_with: list[str | None]) -> ToolCalls:
         run=run,
         steps=None,
         people=None,
-        retries=SimpleNamespace(goes_on_after=goes_on_after, ended=lambda _: None),
+        retries=SimpleNamespace(prepare_retry=goes_on_after, forget_losses=lambda _: None),
         life=SimpleNamespace(wait_or_continue_as_new=at_once),
     )
     return ToolCalls(cast("Engine", engine), cast("TurnPolicy", SimpleNamespace()))

@@ -85,7 +85,7 @@ class FakePeople:
         self.asked.append(subject)
         return Gate(id="g1", kind="blocked", prompt=prompt, choices=("retry", "end"), opened_at=NOW)
 
-    async def answered(self, gate: str) -> Gate | None:
+    async def wait_for_answer(self, gate: str) -> Gate | None:
         assert self.run.in_one_piece, "a roll here would lose the step"
         self.run.state.step = None
         choice = self.answers.pop(0)
@@ -144,7 +144,7 @@ async def play(
     def start(step: str) -> Any:
         return f"started {step}"
 
-    ended = await part.outlasting(
+    ended = await part.run_with_retries(
         cast("Callable[[str], ActivityHandle[str]]", start), what="fs.read", patience=patience
     )
     assert not steps.ends
@@ -311,5 +311,5 @@ async def test_a_raise_lets_the_last_permitted_iteration_finish(
 
     part = LimitQuestions(cast("AnyRun", run), cast("HumanInput", SimpleNamespace(ask=ask)))
     short = LimitReached(dimension="tokens", spent=Decimal(1_000), limit=Decimal(1_000))
-    assert await part.budget_raised(short) == goes_on
-    assert (await part.spent() is None) == goes_on
+    assert await part.ask_for_budget(short) == goes_on
+    assert (await part.ask_or_end_if_spent() is None) == goes_on

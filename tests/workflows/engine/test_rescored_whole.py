@@ -57,8 +57,8 @@ async def test_no_roll_comes_between_a_rubric_and_the_score_by_it(
         assert (evaluation, rubric, demands) == ("scored", run.rubric, "goal")
 
     monkeypatch.setattr(workflow, "patched", lambda _: True)
-    monkeypatch.setattr(amendments, "reframed", reframed)
-    monkeypatch.setattr(amendments, "rescored", rescored)
+    monkeypatch.setattr(amendments, "reframe", reframed)
+    monkeypatch.setattr(amendments, "rescore_best", rescored)
     rolling = ContinueAsNew(cast("AnyRun", run), cast("StoredTerms", None), cast("Resets", None))
     engine = SimpleNamespace(rolling=rolling)
     evaluation = SimpleNamespace(rescore=rescore)

@@ -40,7 +40,7 @@ def _people(run: SimpleNamespace) -> HumanInput:
 
 
 def _found_enough(run: SimpleNamespace, people: HumanInput) -> None:
-    LimitQuestions(cast("AnyRun", run), people).found_enough()
+    LimitQuestions(cast("AnyRun", run), people).close_budget_question()
 
 
 def test_it_is_closed_as_answered_by_the_amendment(run: SimpleNamespace) -> None:
@@ -70,7 +70,7 @@ async def test_one_that_a_step_beside_waits_for_stays_open(
         _found_enough(run, people)
         assert run.state.control.gates["g1"].open
 
-    monkeypatch.setattr(people, "answered", answered)
+    monkeypatch.setattr(people, "wait_for_answer", answered)
     await people.ask("budget", "More?")
     assert run.told == []
 

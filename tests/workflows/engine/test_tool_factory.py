@@ -42,7 +42,7 @@ class FakePeople:
         self.control.gates = {gate.id: gate}
         return gate
 
-    async def answered(self, gate_id: str) -> Gate | None:
+    async def wait_for_answer(self, gate_id: str) -> Gate | None:
         return self.control.gates.get(gate_id)
 
 
@@ -63,11 +63,11 @@ async def test_a_question_that_nobody_sees_any_more_is_asked_anew(
     monkeypatch.setattr(workflow, "patched", lambda _: True)
     control = Control(gates={name: _gate(name) for name in open_gates})
     people = FakePeople(control)
-    state = SimpleNamespace(control=control, toolbox=Toolbox().asked(HASH, "g1"))
+    state = SimpleNamespace(control=control, toolbox=Toolbox().with_gate(HASH, "g1"))
     run = SimpleNamespace(spec=SPEC, state=state, record_event=lambda *_, **__: None)
     engine = SimpleNamespace(steps=None, people=people, retries=None, models=None)
     factory = ToolFactory(cast("DelegationRun", run), cast("Engine", engine))
-    assert await factory._approved("w1", REPORT) == (None, True)
+    assert await factory._ask_for_approval("w1", REPORT) == (None, True)
     assert (people.opened, state.toolbox.gates) == (opened, {})
 
 
@@ -75,11 +75,11 @@ async def test_what_a_person_denies_is_remembered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(workflow, "patched", lambda _: True)
     denied = GateAnswer(choice="deny", text=None, at=NOW, by="ada")
     control = Control(gates={"g1": _gate("g1").model_copy(update={"answer": denied})})
-    state = SimpleNamespace(control=control, toolbox=Toolbox().asked(HASH, "g1"))
+    state = SimpleNamespace(control=control, toolbox=Toolbox().with_gate(HASH, "g1"))
     run = SimpleNamespace(spec=SPEC, state=state, record_event=lambda *_, **__: None)
     engine = SimpleNamespace(steps=None, people=FakePeople(control), retries=None, models=None)
     factory = ToolFactory(cast("DelegationRun", run), cast("Engine", engine))
-    assert await factory._approved("w1", REPORT) == (None, False)
+    assert await factory._ask_for_approval("w1", REPORT) == (None, False)
     assert state.toolbox.denied == (HASH,)
 
 
@@ -119,7 +119,7 @@ async def test_a_run_that_rolls_while_a_repaired_tool_is_asked_about_repairs_it_
 
     monkeypatch.setattr(ToolFactory, "_validate_draft", looked)
     monkeypatch.setattr(ToolFactory, "_repair", repair)
-    asking = SimpleNamespace(open_gate=people.open_gate, answered=rolls)
+    asking = SimpleNamespace(open_gate=people.open_gate, wait_for_answer=rolls)
     steps = SimpleNamespace(wait_while_paused=goes_on)
     for asked in (asking, people):
         engine = SimpleNamespace(steps=steps, people=asked, retries=None, models=None)

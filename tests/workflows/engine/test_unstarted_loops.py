@@ -40,7 +40,7 @@ class Played:
     async def run_children(self, _: object) -> list[NotStarted]:
         return [self.end]
 
-    async def budget_raised(self, _: object) -> bool:
+    async def ask_for_budget(self, _: object) -> bool:
         return self.raised
 
     async def end_stage(self, _role: object, status: str, **_: object) -> None:
@@ -97,7 +97,7 @@ def test_a_child_that_cannot_be_told_its_task_is_not_started() -> None:
         files_to_read=lambda folder: (folder, None),
     )
     children: Any = object.__new__(ChildRuns)
-    children.limits = SimpleNamespace(found_enough=lambda: None)
+    children.limits = SimpleNamespace(close_budget_question=lambda: None)
     children.run = SimpleNamespace(
         id="run",
         wall_time=0.0,

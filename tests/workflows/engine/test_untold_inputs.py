@@ -52,7 +52,7 @@ async def test_the_next_draft_is_told_what_the_last_one_was_not(
     part = object.__new__(Drafting)
     part.run = cast("RefineRun", run)
     part.selection = cast("StrategyModels", SimpleNamespace(strategy=None))
-    part._begin()
+    part._begin_draft()
     turns = object.__new__(AgentTurns)
     turns.run = cast("RefineRun", run)
     await turns._heard(state.turn)

@@ -24,7 +24,7 @@ from perdure.adapters.llm.call_failures import (
     unmade_is_unavailable,
 )
 from perdure.adapters.llm.conversation import check_request, names_back
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.openai_dialects import chat, responses
 from perdure.adapters.llm.openai_dialects.chat import Body, ChatReading, chat_body
 from perdure.adapters.llm.openai_dialects.responses import ResponsesReading, responses_body
@@ -40,7 +40,7 @@ from perdure.adapters.llm.openai_dialects.server import (
 )
 from perdure.adapters.llm.stream_answer import (
     Reading,
-    failed,
+    call_error,
     media_of,
     read_answer,
     reply_of,
@@ -51,7 +51,7 @@ from perdure.domain.llm.errors import ModelError
 from perdure.domain.llm.requests import ModelProfile, ModelReply, ModelRequest
 from perdure.domain.llm.transcript import Message, message_tokens
 from perdure.domain.llm.usage import Usage
-from perdure.domain.ports import UsageSoFar, unheard
+from perdure.domain.ports import UsageSoFar, ignore_usage
 from perdure.event_log import get_logger
 
 # Nothing of such an answer comes before its last word, so that a wait for the next bytes is no sign
@@ -112,7 +112,7 @@ class OpenAIModel:
         request: ModelRequest,
         *,
         on_text: Callable[[str], None],
-        on_answer: Callable[[UsageSoFar], None] = unheard,
+        on_answer: Callable[[UsageSoFar], None] = ignore_usage,
     ) -> ModelReply:
         """Make one streamed attempt."""
         check_request(request)
@@ -196,7 +196,7 @@ class OpenAIModel:
                 options={"timeout": WHOLE_ANSWER},
             )
         except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, reading, self._sdk, request_id=None, streaming=False) from error
+            raise call_error(error, reading, self._sdk, request_id=None, streaming=False) from error
         return _take(answer, reading, on_text, begun=False)
 
     @asynccontextmanager
@@ -208,7 +208,7 @@ class OpenAIModel:
                 path, body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
             )
         except (openai.OpenAIError, httpx2.HTTPError, TypeError, ValueError) as error:
-            raise failed(error, None, self._sdk, request_id=None, streaming=False) from error
+            raise call_error(error, None, self._sdk, request_id=None, streaming=False) from error
         try:
             yield stream
         finally:
@@ -217,7 +217,7 @@ class OpenAIModel:
     def _connected(self) -> AsyncOpenAI:
         """The SDK's client, made at first use so that it belongs to the running event loop."""
         if not self._server.api_key:
-            raise refused(self._server.no_key, kind="authentication")
+            raise unsent_error(self._server.no_key, kind="authentication")
         if self._client is None:
             with unmade_is_unavailable():
                 self._client = self._made(self._server.api_key)
@@ -284,7 +284,7 @@ async def _arrived(response: httpx2.Response, reading: Reading[object]) -> None:
         await response.aread()
     except httpx2.HTTPError as error:
         request_id = response.headers.get(SDK.request_id)
-        raise failed(error, reading, SDK, request_id=request_id, streaming=True) from error
+        raise call_error(error, reading, SDK, request_id=request_id, streaming=True) from error
 
 
 def _take(
@@ -302,7 +302,7 @@ def _take(
     try:
         text = reading.feed(answer.json())
     except (SaidError, TypeError, ValueError, LookupError) as error:
-        raise failed(error, reading, SDK, request_id=request_id, streaming=begun) from error
+        raise call_error(error, reading, SDK, request_id=request_id, streaming=begun) from error
     if reading.provider_stop is None:
         raise unusable(reading, request_id, "it does not say why it ended")
     if text:

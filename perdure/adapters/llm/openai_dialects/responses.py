@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from perdure.adapters.llm.call_failures import ProviderError, SaidError
 from perdure.adapters.llm.conversation import WireTurn, turns_of, wire_id, wire_name
-from perdure.adapters.llm.error_kinds import refused
+from perdure.adapters.llm.error_kinds import unsent_error
 from perdure.adapters.llm.finish_reasons import stop_of
 from perdure.adapters.llm.openai_dialects.chat import (
     Body,
@@ -117,7 +117,7 @@ def _effort(request: ModelRequest) -> str | None:
         case None | "adaptive":
             return request.effort
         case _:
-            raise refused(
+            raise unsent_error(
                 f"{request.model} takes no number of tokens to think with. Set `effort` instead."
             )
 

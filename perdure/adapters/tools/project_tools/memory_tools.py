@@ -14,11 +14,11 @@ from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.project_tools.scope import id_of, shared
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.memory.entries import Skill, Sort, may_enter
-from perdure.domain.memory.prompt_blocks import one_line, provenance, tell
+from perdure.domain.memory.prompt_blocks import block_of, one_line, provenance
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.recall import TOLD_KINDS
 from perdure.domain.memory.store import MemoryStore
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 from perdure.domain.ports import BlobStore
 from perdure.domain.projects.ports import ArtifactStore
 from perdure.domain.projects.records import LEARNING, Artifact, Membership
@@ -52,9 +52,9 @@ def _search(memory: MemoryStore, *, now: Callable[[], datetime]) -> AnyTool:
         Args:
             query: what you want to know about, in a few words.
         """
-        asked = question(query, None)
+        asked = question_terms(query, None)
         found = await memory.candidates(asked, kinds=TOLD_KINDS)
-        told = tell(rank(asked, found, now=now()), limit=SEARCH_TOKENS, now=now())
+        told = block_of(rank(asked, found, now=now()), limit=SEARCH_TOKENS, now=now())
         if not told.ids:
             return "Memory holds nothing about that."
         await memory.mark_used(told.ids, run=context.run, at=now())

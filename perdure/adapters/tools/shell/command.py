@@ -10,7 +10,7 @@ from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.tools.execution import in_thread
 from perdure.adapters.tools.shell import dir_commands, grep, text_commands
 from perdure.adapters.tools.shell.git import git
-from perdure.adapters.tools.shell.grammar import Grammar, Parsed, Word, read, refused, split
+from perdure.adapters.tools.shell.grammar import Grammar, Parsed, Word, command_error, read, split
 from perdure.adapters.tools.shell.io import PageFull, Place
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.domain.tools.selection import READONLY_SHELL
@@ -67,7 +67,7 @@ def _words(command: str) -> tuple[Word, ...]:
     words = split(command)
     name = words[0]
     if not name.bare or name.text not in _NAMES:
-        raise refused(f"{name.text[:80]!r} is not on the list ({', '.join(sorted(_NAMES))})")
+        raise command_error(f"{name.text[:80]!r} is not on the list ({', '.join(sorted(_NAMES))})")
     return words
 
 

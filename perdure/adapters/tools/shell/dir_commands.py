@@ -5,17 +5,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from perdure.adapters.files.links import inside
-from perdure.adapters.files.paths import is_dotenv, protected, shown
+from perdure.adapters.files.paths import is_dotenv, shown, why_protected
 from perdure.adapters.files.rooted_files import FolderEntry, Parts, kind_of
 from perdure.adapters.tools.regex import glob_matcher
 from perdure.adapters.tools.shell.grammar import (
     Grammar,
     Parsed,
     Word,
+    command_error,
     is_count,
     matching,
     path_parts,
-    refused,
     switch,
     switches,
 )
@@ -61,7 +61,7 @@ def _folder(place: Place, folder: Parts, given: Parsed) -> None:
     if given.has("R", "recursive"):
         for entry in entries:
             inner = (*folder, entry.name)
-            if entry.kind == "folder" and protected(inner, use="read") is None:
+            if entry.kind == "folder" and why_protected(inner, use="read") is None:
                 place.put(f"\n{name_of(inner)}:")
                 _folder(place, inner, given)
 
@@ -102,7 +102,7 @@ def _entry(place: Place, parts: Parts) -> FolderEntry:
     place.is_folder(parts)
     status = place.files.status(parts)
     if status is None:
-        raise refused(f"{shown(name_of(parts))} vanished meanwhile")
+        raise command_error(f"{shown(name_of(parts))} vanished meanwhile")
     name = parts[-1] if parts else "."
     return FolderEntry(name=name, kind=kind_of(status.st_mode), status=status)
 
@@ -159,7 +159,7 @@ class _Tests:
                     found[-1].append(_negated(self._test(word)) if negate else self._test(word))
             negate = False
         if sum(map(len, found)) > _MAX_TESTS:
-            raise refused(f"find takes at most {_MAX_TESTS} tests")
+            raise command_error(f"find takes at most {_MAX_TESTS} tests")
         return found
 
     def holds(self, sets: list[list[Test]], parts: Parts, entry: FolderEntry, depth: int) -> bool:
@@ -182,20 +182,20 @@ class _Tests:
                     entry.kind == "file" and entry.status.st_size == 0
                 )
             case _:
-                raise refused(
+                raise command_error(
                     f"find takes no test or action {word[:80]!r} here (allowed: -name -iname -path "
                     "-ipath -type -size -empty -maxdepth -mindepth -not -o -print)"
                 )
 
     def _value(self, word: str) -> str:
         if not self._words:
-            raise refused(f"find: {word} needs a value")
+            raise command_error(f"find: {word} needs a value")
         return self._words.pop(0)
 
     def _number(self, word: str) -> int:
         value = self._value(word)
         if not is_count(value):
-            raise refused(f"find: {word} does not take the value {value[:80]!r}")
+            raise command_error(f"find: {word} does not take the value {value[:80]!r}")
         return int(value)
 
 
@@ -205,7 +205,7 @@ def _negated(test: Test) -> Test:
 
 def _name_test(pattern: str, *, ignore_case: bool) -> Test:
     if "/" in pattern:
-        raise refused("find -name compares one name and takes no slash; use -path")
+        raise command_error("find -name compares one name and takes no slash; use -path")
     matches = glob_matcher(pattern, ignore_case=ignore_case)
     return lambda _parts, entry, _depth: matches(entry.name)
 
@@ -219,13 +219,13 @@ def _path_test(pattern: str, *, ignore_case: bool) -> Test:
 
 def _kind_test(letter: str) -> Test:
     if letter not in _KINDS:
-        raise refused(f"find -type takes one of f, d, l and not {letter[:80]!r}")
+        raise command_error(f"find -type takes one of f, d, l and not {letter[:80]!r}")
     return lambda _parts, entry, _depth: entry.kind == _KINDS[letter]
 
 
 def _size_test(text: str) -> Test:
     if not _SIZE(text):
-        raise refused(f"find: -size does not take {text[:80]!r}; such as +10k")
+        raise command_error(f"find: -size does not take {text[:80]!r}; such as +10k")
     # Without a unit, find counts blocks of 512 bytes.
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "b")
     wanted = abs(int(number))

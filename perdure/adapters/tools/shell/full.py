@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perdure.adapters.files.paths import is_secret, protected, shown
+from perdure.adapters.files.paths import is_secret, shown, why_protected
 from perdure.adapters.files.rooted_files import (
     MOST_LEVELS,
     FolderEntry,
@@ -111,7 +111,7 @@ def _require_depth(folder: Parts) -> None:
 
 
 def _is_withheld(name: str) -> bool:
-    return name != VERSION_CONTROL and protected((name,), use="read") is not None
+    return name != VERSION_CONTROL and why_protected((name,), use="read") is not None
 
 
 def _told(ran: Ran) -> str:

@@ -10,21 +10,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perdure.adapters.files.paths import SECRET_GLOBS, parse, protected, shown
+from perdure.adapters.files.paths import SECRET_GLOBS, parse, shown, why_protected
 from perdure.adapters.files.rooted_files import RootedDirectory
 from perdure.adapters.git.run_git import GitOutput, run_git
-from perdure.adapters.git.safe_repository import find_repository, read_settings, shadow, why_not
+from perdure.adapters.git.safe_repository import (
+    find_repository,
+    read_settings,
+    shadow,
+    why_no_repository,
+)
 from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
     Parsed,
     Word,
+    command_error,
     is_count,
     is_text,
     matching,
     one_of,
     read,
-    refused,
     switch,
 )
 from perdure.domain.foundation.errors import ToolFailure
@@ -139,7 +144,7 @@ def _objects(given: Parsed, files: RootedDirectory) -> tuple[list[str], list[str
     if not named:
         return _revisions_and_paths(given, files)
     if len(given.operands) != len(named):
-        raise refused("git show takes either revisions or revision:path")
+        raise command_error("git show takes either revisions or revision:path")
     found: list[str] = []
     for operand in named:
         revision, _, path = operand.partition(":")
@@ -250,7 +255,7 @@ async def git(words: Sequence[Word], *, root: str) -> str:
     """Run one reading verb; `words` are those after `git`."""
     if not words or not words[0].bare or words[0].text not in VERBS:
         found = words[0].text[:80] if words else "nothing"
-        raise refused(f"git takes one of {', '.join(VERBS)} first and got {found!r}")
+        raise command_error(f"git takes one of {', '.join(VERBS)} first and got {found!r}")
     name = words[0].text
     verb = VERBS[name]
     given = read(f"git {name}", words[1:], verb.grammar)
@@ -267,7 +272,7 @@ def _shows_what_it_follows(given: Parsed) -> bool:
     if not (given.has("follow") and given.has(*_CONTENT)):
         return False
     if given.has(*_NOT_FOLLOWED):
-        raise refused("git log --follow with -p takes no -S, --graph or --reverse")
+        raise command_error("git log --follow with -p takes no -S, --graph or --reverse")
     return True
 
 
@@ -281,9 +286,9 @@ def _names(verb: _Verb, given: Parsed, revisions: list[str], paths: list[str]) -
 def _require_open(names: GitOutput) -> None:
     """Refuse to follow a file that was a dotenv file: git takes no exclusions with --follow."""
     if names.cut:
-        raise refused("the file had too many names to follow it with -p")
+        raise command_error("the file had too many names to follow it with -p")
     for name in filter(None, re.split(r"[\0\n]", _page(names))):
-        if reason := protected(tuple(name.split("/")), use="read"):
+        if reason := why_protected(tuple(name.split("/")), use="read"):
             raise ToolFailure(
                 f"This would show {shown(name)}, which is {reason}. Leave out --follow.",
                 reason="protected",
@@ -294,7 +299,7 @@ async def _run(root: str, arguments: list[str], commits: list[str]) -> GitOutput
     """Run git if all revisions are commits: a bare object id could be any file's content."""
     repository = await asyncio.to_thread(find_repository, root)
     if repository is None:
-        why = [reason] if (reason := why_not(root)) else []
+        why = [reason] if (reason := why_no_repository(root)) else []
         said = ["The workspace is not the top of a git repository of its own.", *why]
         raise ToolFailure(" ".join((*said, "Use find, grep and ls instead.")), reason="not_found")
     with shadow(repository, await read_settings(repository)) as shown_git:
@@ -362,9 +367,9 @@ def _ends(revision: str) -> list[str]:
 def _revision(text: str) -> str:
     for part in re.split(r"\.{2,3}", text):
         if part and not _REVISION.fullmatch(part):
-            raise refused(f"{text[:80]!r} is neither a revision nor a file of the workspace")
+            raise command_error(f"{text[:80]!r} is neither a revision nor a file of the workspace")
     if not text.strip("."):
-        raise refused(f"{text[:80]!r} is not a revision")
+        raise command_error(f"{text[:80]!r} is not a revision")
     return text
 
 

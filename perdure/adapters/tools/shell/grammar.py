@@ -43,19 +43,21 @@ def split(command: str) -> tuple[Word, ...]:
             open quote, a control or format character, or too many characters or words.
     """
     if len(command) > MAX_COMMAND:
-        raise refused(f"the command has {len(command)} characters, {MAX_COMMAND} are allowed")
+        raise command_error(f"the command has {len(command)} characters, {MAX_COMMAND} are allowed")
     for character in command:
         if unicodedata.category(character) in _REFUSED_CATEGORIES:
-            raise refused(f"it holds the character U+{ord(character):04X}; one plain line, please")
+            raise command_error(
+                f"it holds the character U+{ord(character):04X}; one plain line, please"
+            )
     words = _Lexer(command).words()
     if not words:
-        raise refused("it is empty")
+        raise command_error("it is empty")
     if len(words) > MAX_WORDS:
-        raise refused(f"it has {len(words)} words, {MAX_WORDS} are allowed")
+        raise command_error(f"it has {len(words)} words, {MAX_WORDS} are allowed")
     return words
 
 
-def refused(why: str) -> ToolFailure:
+def command_error(why: str) -> ToolFailure:
     """The failure of a command that is not run."""
     return ToolFailure(
         f"This command is not run: {why}. There is no shell here: no pipes, redirections, "
@@ -93,9 +95,9 @@ class _Lexer:
 
     def _plain(self, here: str, *, first: bool) -> str:
         if here in _META or (first and here in _META_AT_START):
-            raise refused(f"it holds {here!r} outside quotes (position {self._at})")
+            raise command_error(f"it holds {here!r} outside quotes (position {self._at})")
         if here.isspace():
-            raise refused(f"it holds the unusual space U+{ord(here):04X}")
+            raise command_error(f"it holds the unusual space U+{ord(here):04X}")
         self._at += 1
         return here
 
@@ -103,7 +105,7 @@ class _Lexer:
         start = self._at
         end = self._command.find(quote, start + 1)
         if end < 0:
-            raise refused(f"the quote at position {start} is not closed")
+            raise command_error(f"the quote at position {start} is not closed")
         inside = self._command[start + 1 : end]
         if quote == '"':
             _check_double(inside, following=self._command[end])
@@ -116,7 +118,7 @@ def _check_double(inside: str, *, following: str) -> None:
     # With the closing quote, which a backslash before it would escape.
     for here, after in zip(inside, (inside + following)[1:], strict=True):
         if here in _EXPANDED_IN_DOUBLE or (here == "\\" and after in _BACKSLASHED_IN_DOUBLE):
-            raise refused(f"it holds {here!r} inside double quotes; use single quotes")
+            raise command_error(f"it holds {here!r} inside double quotes; use single quotes")
 
 
 Check = Callable[[str], bool]
@@ -225,12 +227,12 @@ def read(command: str, words: Sequence[Word], grammar: Grammar) -> Parsed:
     parsed = reader.read()
     count = len(parsed.operands)
     if count < grammar.minimum:
-        raise refused(
+        raise command_error(
             f"{command} needs {grammar.minimum} operand(s) and got {count}; "
             "there is no standard input, so name a file"
         )
     if count > grammar.maximum:
-        raise refused(f"{command} takes at most {grammar.maximum} operand(s) and got {count}")
+        raise command_error(f"{command} takes at most {grammar.maximum} operand(s) and got {count}")
     return parsed
 
 
@@ -252,7 +254,7 @@ class _Reader:
             if word.startswith("-") and word != "-":
                 self._flag(word)
             elif word == "-":
-                raise refused("there is no standard input, so name a file instead of '-'")
+                raise command_error("there is no standard input, so name a file instead of '-'")
             else:
                 self._parsed.operands.append(word)
         return self._parsed
@@ -269,7 +271,7 @@ class _Reader:
         if flag.value is None or flag.optional:
             self._add(flag, "")
         elif not self._words:
-            raise refused(f"{self._command}: the flag {word} needs a value")
+            raise command_error(f"{self._command}: the flag {word} needs a value")
         else:
             self._add(flag, self._checked(flag, self._words.pop(0)))
 
@@ -307,7 +309,7 @@ class _Reader:
 
     def _checked(self, flag: Flag, value: str) -> str:
         if flag.value is None or not flag.value(value):
-            raise refused(
+            raise command_error(
                 f"{self._command}: {flag.names[0]} does not take the value {value[:80]!r}"
             )
         return value
@@ -317,4 +319,6 @@ class _Reader:
 
     def _unknown(self, word: str) -> Exception:
         allowed = " ".join(flag.names[0] for flag in self._grammar.flags) or "none"
-        return refused(f"{self._command} takes no flag {word[:80]!r} here (allowed: {allowed})")
+        return command_error(
+            f"{self._command} takes no flag {word[:80]!r} here (allowed: {allowed})"
+        )

@@ -10,10 +10,10 @@ from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
     Parsed,
+    command_error,
     is_count,
     is_text,
     path_parts,
-    refused,
     switch,
 )
 from perdure.adapters.tools.shell.io import Place, name_of, text_lines
@@ -80,10 +80,10 @@ def grep(place: Place, given: Parsed) -> None:
     operands = list(given.operands)
     if not patterns:
         if not operands:
-            raise refused("grep needs a pattern")
+            raise command_error("grep needs a pattern")
         patterns.append(operands.pop(0))
     if not operands and not given.has("r"):
-        raise refused("grep needs a file, or -r for the whole workspace")
+        raise command_error("grep needs a file, or -r for the whole workspace")
     roots = [path_parts(path) for path in operands] or [()]
     sources = [_translated(pattern, given) for pattern in patterns]
     blind = given.has("i")
@@ -104,7 +104,7 @@ def _files(place: Place, root: Parts, given: Parsed) -> Iterator[Parts]:
         yield root
         return
     if not given.has("r"):
-        raise refused(f"{name_of(root)} is a folder; add -r")
+        raise command_error(f"{name_of(root)} is a folder; add -r")
     include = [glob_matcher(glob) for glob in given.flags.get("include", [])]
     exclude = [glob_matcher(glob) for glob in given.flags.get("exclude", [])]
     closed = [glob_matcher(glob) for glob in given.flags.get("exclude-dir", [])]

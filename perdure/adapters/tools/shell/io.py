@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from perdure.adapters.files.links import inside
-from perdure.adapters.files.paths import protected, shown
+from perdure.adapters.files.paths import shown, why_protected
 from perdure.adapters.files.rooted_files import FolderEntry, Parts, RootedDirectory
 from perdure.adapters.tools.read_files import SKIPPED_FOLDERS, as_text
 from perdure.adapters.tools.shell.grammar import path_parts
@@ -67,7 +67,7 @@ class Place:
             if count >= WALK_CAP:
                 raise PageFull(f"more than {WALK_CAP:,} files; start at a folder further down")
             self.check_time()
-            if protected(inner, use="read") is None:
+            if why_protected(inner, use="read") is None:
                 yield inner, entry
 
     def is_folder(self, parts: Parts) -> bool:

@@ -8,10 +8,10 @@ from perdure.adapters.tools.shell.grammar import (
     Flag,
     Grammar,
     Parsed,
+    command_error,
     is_count,
     is_text,
     matching,
-    refused,
     switch,
     switches,
 )
@@ -192,7 +192,7 @@ def uniq(place: Place, given: Parsed) -> None:
 
 def cut(place: Place, given: Parsed) -> None:
     if given.has("f") == given.has("c"):
-        raise refused("cut takes either -f or -c")
+        raise command_error("cut takes either -f or -c")
     wanted = _ranges(given.last("f") if given.has("f") else given.last("c"))
     separator = given.last("d", "\t")
     for path in given.operands:
@@ -210,7 +210,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     for part in text.split(","):
         low, dash, high = part.partition("-")
         if not (low or high):
-            raise refused(f"cut: the range {text!r} is empty")
+            raise command_error(f"cut: the range {text!r} is empty")
         first = int(low or 1)
         # An open range ends behind any line.
         found.append((first, int(high) if high else (10**9 if dash else first)))
@@ -235,7 +235,7 @@ def diff(place: Place, given: Parsed) -> None:
         place.put(f"Files {left} and {right} differ")
         return
     if max(len(old), len(new)) > _DIFF_LINES:
-        raise refused(f"diff compares files of at most {_DIFF_LINES} lines; use diff -q")
+        raise command_error(f"diff compares files of at most {_DIFF_LINES} lines; use diff -q")
     labels = [*given.flags.get("label", []), *given.operands[len(given.flags.get("label", [])) :]]
     # Lines that count as equal are shown as in the old file, so that they are no difference.
     known = {fold(line): line for line in old}

@@ -18,17 +18,17 @@ import httpx2
 from pydantic import Field
 
 from perdure.adapters.bounded_process.process import TooMuch, work_now
-from perdure.adapters.logging.redacting import told
+from perdure.adapters.logging.redacting import without_secrets
 from perdure.adapters.tools.host import AnyTool
 from perdure.adapters.tools.web.urls import (
     PORTS,
     URL_CHARACTERS,
     allows,
+    fetch_error,
     host_of,
     is_address,
     is_public,
     read_url,
-    refused,
 )
 from perdure.domain.foundation.errors import ToolFailure
 from perdure.extending.tool_decorator import tool
@@ -173,7 +173,7 @@ class Fetcher:
             if isinstance(found, Page):
                 return found
             url = _next(url, found)
-        raise refused(f"{text[:200]} was redirected more than {REDIRECTS} times")
+        raise fetch_error(f"{text[:200]} was redirected more than {REDIRECTS} times")
 
     def check(self, text: str) -> str:
         """Refuse a URL that may not be fetched; otherwise say what the call does, for an approval.
@@ -184,18 +184,18 @@ class Fetcher:
         host = host_of(url)
         self._require_allowed(url, first=host)
         if is_address(host) and not is_public(host):
-            raise refused(f"{host} is not on the public internet")
+            raise fetch_error(f"{host} is not on the public internet")
         return f"reads {url}"
 
     def _require_allowed(self, url: httpx2.URL, *, first: str) -> None:
         host = host_of(url)
         if self._hosts and not allows(self._hosts, host):
-            raise refused(
+            raise fetch_error(
                 f"{host} is not among the hosts that this worker may fetch from "
                 f"({', '.join(self._hosts)}). Whoever runs it can name it in PERDURE_WEB_HOSTS"
             )
         if not self._hosts and host != first:
-            raise refused(
+            raise fetch_error(
                 f"the page redirects to {url}, which nobody approved. Fetch that address to ask"
             )
 
@@ -220,7 +220,8 @@ class Fetcher:
                     await response.aclose()
         except httpx2.HTTPError as error:
             raise ToolFailure(
-                f"{host_of(url)} did not send the page ({type(error).__name__}: {told(error)}).",
+                f"{host_of(url)} did not send the page "
+                f"({type(error).__name__}: {without_secrets(error)}).",
                 reason="unreachable",
             ) from error
 
@@ -239,7 +240,7 @@ class Fetcher:
         if not found:
             raise ToolFailure(f"The host {host} has no address.", reason="unreachable")
         if not all(map(is_public, found)):
-            raise refused(f"{host} leads to an address that is not on the public internet")
+            raise fetch_error(f"{host} leads to an address that is not on the public internet")
         return found[0]
 
 
@@ -285,7 +286,7 @@ def _next(url: httpx2.URL, place: str) -> httpx2.URL:
     """The target of a redirect, under the rules of the first URL, and never from https to http."""
     target = read_url(urljoin(str(url), place))
     if url.scheme == "https" and target.scheme == "http":
-        raise refused(f"{host_of(url)} redirects from https to plain http")
+        raise fetch_error(f"{host_of(url)} redirects from https to plain http")
     return target
 
 

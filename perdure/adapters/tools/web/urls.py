@@ -35,22 +35,22 @@ def read_url(text: str) -> httpx2.URL:
     """
     given = text.strip()
     if len(given) > URL_CHARACTERS:
-        raise refused(f"the URL has {len(given)} characters; {URL_CHARACTERS} are allowed")
+        raise fetch_error(f"the URL has {len(given)} characters; {URL_CHARACTERS} are allowed")
     if "\\" in given or any(not c.isprintable() or c.isspace() for c in given):
-        raise refused("the URL holds spaces, backslashes or control characters")
+        raise fetch_error("the URL holds spaces, backslashes or control characters")
     try:
         url = httpx2.URL(given).copy_with(fragment=None)
         host = host_of(url).lower()
     except (httpx2.InvalidURL, UnicodeError, ValueError) as error:
-        raise refused(f"the URL cannot be read ({error})") from error
+        raise fetch_error(f"the URL cannot be read ({error})") from error
     if url.scheme not in PORTS:
-        raise refused(
+        raise fetch_error(
             f"only http and https are fetched, not {url.scheme or 'a URL without scheme'}"
         )
     if url.userinfo or "@" in url.netloc.decode("ascii", "replace"):
-        raise refused("the URL holds a user name or password")
+        raise fetch_error("the URL holds a user name or password")
     if url.port not in (None, *PORTS.values()):
-        raise refused(f"only the ports 80 and 443 are fetched, not {url.port}")
+        raise fetch_error(f"only the ports 80 and 443 are fetched, not {url.port}")
     return url.copy_with(host=_checked_host(host))
 
 
@@ -71,7 +71,7 @@ def allows(patterns: Sequence[str], host: str) -> bool:
     return any(_fits(_encoded(pattern.strip().lower().rstrip(".")), host) for pattern in patterns)
 
 
-def refused(why: str) -> ToolFailure:
+def fetch_error(why: str) -> ToolFailure:
     """The failure of a page that is not fetched."""
     return ToolFailure(f"Not fetched: {why}.", reason="refused")
 
@@ -102,9 +102,9 @@ def _checked_host(host: str) -> str:
         # Browsers accept 0x7f.1, 2130706433 and 017700000001 as addresses; here only a.b.c.d is.
         return _checked_literal(name)
     if len(name) > _HOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
-        raise refused(f"{host[:80]!r} is no host name")
+        raise fetch_error(f"{host[:80]!r} is no host name")
     if len(labels) < 2 or any(name.endswith(f".{local}") for local in _LOCAL_NAMES):
-        raise refused(f"{host[:80]!r} is no name of the public web")
+        raise fetch_error(f"{host[:80]!r} is no name of the public web")
     return name
 
 
@@ -112,9 +112,9 @@ def _checked_literal(host: str) -> str:
     try:
         address = ip_address(host)
     except ValueError:
-        raise refused(f"{host[:80]!r} is no address in its plain form") from None
+        raise fetch_error(f"{host[:80]!r} is no address in its plain form") from None
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        raise refused(f"{host[:80]!r} names a network interface")
+        raise fetch_error(f"{host[:80]!r} names a network interface")
     return str(address)
 
 

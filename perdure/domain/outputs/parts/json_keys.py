@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from perdure.domain.foundation.json_extraction import encodable
+from perdure.domain.foundation.json_extraction import to_encodable
 
 # Code and prose may hold many braces, and each try may read on to the end.
 BRACES_TRIED = 8
@@ -53,7 +53,7 @@ def part_text(text: str, part: str, *, as_json: bool) -> str:
         return ""
     value = None if as_json or not raw.startswith('"') else json.loads(raw)
     # JSON may hold half an emoji by its escape, and what is taken from it could not be stored.
-    return encodable(value) if isinstance(value, str) else raw
+    return to_encodable(value) if isinstance(value, str) else raw
 
 
 def replaced(text: str, replies: Mapping[str, str], parts: Sequence[str]) -> str:

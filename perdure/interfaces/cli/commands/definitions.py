@@ -135,7 +135,7 @@ def _loop(session: Session, loop: StoredDefinition, to: Path | None) -> None:
     if to is not None:
         path = session.context.folder / to / f"{loop.name}.yaml"
         with writing(path, cure=ANOTHER):
-            _free(path)
+            _require_absent(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         told = f"edit it, and its name where it should stand beside {loop.name}"
@@ -180,7 +180,7 @@ async def _copied(session: Session, found: Definition, folder: Path) -> None:
     with writing(path, cure=ANOTHER):
         # Both first, so that a refusal leaves no half of a copy behind.
         for one in (path, beside):
-            _free(one)
+            _require_absent(one)
         folder.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             await session.context.lay_out(source, beside)
@@ -193,6 +193,6 @@ async def _copied(session: Session, found: Definition, folder: Path) -> None:
     session.output.show(view, {"type": "task", "path": str(path), "example": str(beside)})
 
 
-def _free(path: Path) -> None:
+def _require_absent(path: Path) -> None:
     if path.exists():
         raise NotAllowed(f"{path} exists already.", cure=ANOTHER)

@@ -80,11 +80,13 @@ async def drain(
         drained = await gateway.drain(build, move=move)
         # A run that could not be moved would keep this waiting for ever.
         if wait and not drained.stays:
-            drained = await _waited(session, gateway, drained)
+            drained = await _wait_until_drained(session, gateway, drained)
         session.output.show(drained_view(drained), {"type": "drained", **drained.model_dump()})
 
 
-async def _waited(session: Session, gateway: DeploymentGateway, begun: Drained) -> Drained:
+async def _wait_until_drained(
+    session: Session, gateway: DeploymentGateway, begun: Drained
+) -> Drained:
     """Wait until no run is left on the build; return it with the runs moved at the start."""
     now = begun
     with session.output.working("waiting") as progress:

@@ -81,7 +81,7 @@ async def _erase(session: Session, services: Services, roots: list[str], *, late
         for number, root in enumerate(roots, 1):
             progress(f"erasing {root} ({number} of {len(roots)})")
             dropped.append(await erasure.drop(root, now=now))
-            await session.decided(services, "run_erased", "", run=root)
+            await session.note_decision(services, "run_erased", "", run=root)
         # Once for all: finding what else names a blob reads the whole installation.
         swept = None if later else await erasure.sweep(roots, now=now, tell=progress)
     whole = added_up(dropped)

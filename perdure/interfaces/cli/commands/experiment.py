@@ -83,10 +83,10 @@ async def run(
         experiments = services.experiments()
         # Before the bounds, which go by prices: these may change until it is started again.
         sent = digest_of(kept, entries)
-        if not await experiments.again(started, sent=sent):
+        if not await experiments.try_repeat(started, sent=sent):
             plan = await _bounded(session, services, submitted, kept)
             await experiments.start(plan, entries, id=started, sent=sent)
-        await _decided(session, services, "experiment_started", started)
+        await _note_decision(session, services, "experiment_started", started)
         if detach:
             told = line(("✓ ", GOOD), f"started {started}")
             session.output.show(told, await experiments.status(started))
@@ -162,7 +162,7 @@ async def pause(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().pause(id)
-        await _decided(session, services, "experiment_paused", id)
+        await _note_decision(session, services, "experiment_paused", id)
         await _status(session, services, id)
 
 
@@ -186,7 +186,7 @@ async def resume(
     async with session.connected(start=True) as services:
         id = await services.experiments().resolve(name)
         await services.experiments().resume(id, cost_usd=cost_usd, tokens=tokens)
-        await _decided(session, services, "experiment_resumed", id)
+        await _note_decision(session, services, "experiment_resumed", id)
         await _status(session, services, id)
 
 
@@ -201,7 +201,7 @@ async def stop(name: Name, /, *, now: bool = False, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().stop(id, now=now)
-        await _decided(session, services, "experiment_stopped", id)
+        await _note_decision(session, services, "experiment_stopped", id)
         await _status(session, services, id)
 
 
@@ -229,7 +229,7 @@ async def extend(
         )
         # Bound to what was read: if somebody else adds inputs meanwhile, these are refused.
         found = await experiments.extend(id, entries, after=len(known))
-        await _decided(session, services, "experiment_extended", id)
+        await _note_decision(session, services, "experiment_extended", id)
         session.output.show(status_view(found), found)
 
 
@@ -243,13 +243,13 @@ async def delete(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         id = await services.experiments().resolve(name)
         await services.experiments().delete(id)
-        await _decided(session, services, "experiment_deleted", id)
+        await _note_decision(session, services, "experiment_deleted", id)
         told = line(("✓ ", GOOD), f"forgotten: {id}")
         session.output.show(told, {"type": "experiment_deleted", "id": id})
 
 
-async def _decided(session: Session, services: Services, action: Action, id: str) -> None:
-    await session.decided(services, action, f"experiment {id}")
+async def _note_decision(session: Session, services: Services, action: Action, id: str) -> None:
+    await session.note_decision(services, action, f"experiment {id}")
 
 
 async def _submitted(session: Session, services: Services, file: str) -> ExperimentSubmission:

@@ -140,7 +140,7 @@ async def gc(
         collected = await session.context.collect(dry_run)
     if not dry_run:
         async with session.connected() as services:
-            await session.decided(services, "collected", plural(collected.blobs, "blob"))
+            await session.note_decision(services, "collected", plural(collected.blobs, "blob"))
     session.output.show(collected_view(collected), collected)
 
 
@@ -151,10 +151,10 @@ async def _schedule_gc(session: Session, *, every: str | None, off: bool) -> Non
     async with session.connected(start=not off) as services:
         collection = services.gateway.upkeep("collection")
         if every is not None:
-            await collection.every(interval_of(every))
-            await session.decided(services, "collection_scheduled", f"every {every}")
-        elif await collection.off():
-            await session.decided(services, "collection_scheduled", "off")
+            await collection.schedule_every(interval_of(every))
+            await session.note_decision(services, "collection_scheduled", f"every {every}")
+        elif await collection.delete_schedule():
+            await session.note_decision(services, "collection_scheduled", "off")
         else:
             session.output.note("Nothing was scheduled.")
         stands = await collection.state()

@@ -42,7 +42,7 @@ async def rewrap(*, session: Given) -> None:
         done = await session.context.keys.rewrap()
     async with session.connected() as services:
         about = f"{plural(done.rows, 'row')}, {plural(done.blobs, 'blob')}"
-        await session.decided(services, "keys_rewrapped", about)
+        await session.note_decision(services, "keys_rewrapped", about)
     told = [line(("✓ ", GOOD), f"encrypted again: {about}")]
     if done.unreadable:
         named = ", ".join(done.unreadable[:NAMED]) + (" …" if len(done.unreadable) > NAMED else "")
@@ -69,7 +69,9 @@ async def retire(key: KeyId, /, *, lost: bool = False, session: Given) -> None:
     with session.output.working("looking at rows, blobs and histories"):
         use = await session.context.keys.retire(key, lost)
     async with session.connected() as services:
-        await session.decided(services, "key_retired", f"key {key}{' as lost' if lost else ''}")
+        await session.note_decision(
+            services, "key_retired", f"key {key}{' as lost' if lost else ''}"
+        )
     told = f"{key} is retired: take it out of PERDURE_ENCRYPTION_OLD_KEYS."
     session.output.show(line(("✓ ", GOOD), told), use)
 

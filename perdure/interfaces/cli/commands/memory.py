@@ -11,7 +11,7 @@ from perdure.domain.foundation.problems import did_you_mean
 from perdure.domain.memory.entries import Kind, MemoryEntry, OldText, Skill
 from perdure.domain.memory.ranking import rank
 from perdure.domain.memory.store import MemoryStore
-from perdure.domain.memory.tokenizer import question
+from perdure.domain.memory.tokenizer import question_terms
 from perdure.interfaces import skill_approval
 from perdure.interfaces.cli.commands.parameters import Given, Limit
 from perdure.interfaces.cli.session import Session
@@ -73,7 +73,7 @@ async def search(
         limit: How many at most.
     """
     now = session.context.now()
-    asked = question(text, None)
+    asked = question_terms(text, None)
     async with session.connected() as services:
         kinds = SHOWN if kind is None else (kind,)
         found = rank(asked, await services.memory.candidates(asked, kinds=kinds), now=now)
@@ -97,14 +97,14 @@ async def forget(entry: Annotated[str, Parameter(name="ID")], /, *, session: Giv
                 await services.memory.forget(entry)
             except NotFound:
                 raise unreadable from None
-            await session.decided(services, "library_forgotten", f"unreadable {entry}")
+            await session.note_decision(services, "library_forgotten", f"unreadable {entry}")
             session.output.show(
                 line(("✓ ", GOOD), f"forgot the unreadable entry {entry}"),
                 {"type": "forgotten", "id": entry, "kind": None},
             )
             return
         await services.memory.forget(known.id)
-        await session.decided(services, "library_forgotten", f"{known.kind} {known.id}")
+        await session.note_decision(services, "library_forgotten", f"{known.kind} {known.id}")
         _tell_forgotten(session, known)
 
 
@@ -177,7 +177,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
     """
     now = session.context.now()
     async with session.connected() as services:
-        waiting = await skill_approval.proposed(services.memory, proposed)
+        waiting = await skill_approval.find_proposal(services.memory, proposed)
         kept = await skill_approval.approve(
             services.memory,
             services.records,
@@ -186,7 +186,7 @@ async def approve(proposed: Name, /, *, name: str | None = None, session: Given)
             now=now,
             name=name,
         )
-        await session.decided(services, "library_approved", f"skill {waiting.id}")
+        await session.note_decision(services, "library_approved", f"skill {waiting.id}")
         told = f"{kept.name} is given to runs from now on, as version {kept.version}"
         session.output.show(
             line(("✓ ", GOOD), told), {"type": "skill", "changed": True, **entry_data(kept, now)}
@@ -203,7 +203,7 @@ async def forget_skill(name: Name, /, *, session: Given) -> None:
     async with session.connected() as services:
         skill = await _skill(services.memory, name)
         await services.memory.forget(skill.id)
-        await session.decided(services, "library_forgotten", f"skill {skill.id}")
+        await session.note_decision(services, "library_forgotten", f"skill {skill.id}")
         _tell_forgotten(session, skill)
 
 

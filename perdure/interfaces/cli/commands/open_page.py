@@ -53,7 +53,7 @@ async def open_page(
             expires_at=now + timedelta(minutes=TICKET_MINUTES),
         )
         await services.access.add_token(token)
-        await AuditTrail(services.audit, now=session.context.now).token(
+        await AuditTrail(services.audit, now=session.context.now).note_token_change(
             "token_made", token, by=session.context.user
         )
         ticket = Ticket(token=token.id, digest=token.digest, until=token.expires_at or now)

@@ -59,7 +59,7 @@ async def approve(
         done = await deciding.approve(
             services.memory, entry, by=session.context.user, now=now, name=name, written=written
         )
-        await session.decided(services, "library_approved", f"pattern {done.pattern.id}")
+        await session.note_decision(services, "library_approved", f"pattern {done.pattern.id}")
         told = line(("✓ ", GOOD), f"{done.pattern.id} is now the skill {done.skill.name}")
         session.output.show(told, done)
         session.output.note(f"Read it: perdure skills show {done.skill.name}")
@@ -74,7 +74,7 @@ async def reject(entry: Entry, /, *, session: Given) -> None:
     """
     async with session.connected() as services:
         rejected = await deciding.reject(services.memory, entry)
-        await session.decided(services, "library_rejected", f"pattern {rejected.id}")
+        await session.note_decision(services, "library_rejected", f"pattern {rejected.id}")
         session.output.show(line(("✓ ", GOOD), f"rejected {rejected.id}"), rejected)
 
 
@@ -95,10 +95,10 @@ async def schedule(
     clock = session.context.now()
     async with session.connected(start=interval is not None or now) as services:
         mining = services.gateway.upkeep("mining")
-        if off and not await mining.off():
+        if off and not await mining.delete_schedule():
             session.output.note("Nothing was scheduled.")
         if interval is not None:
-            await mining.every(interval)
+            await mining.schedule_every(interval)
         report = await services.gateway.mine() if now else None
         looked = None if report is None else mined_view(report)
         mined = {} if report is None else {"type": "mined", **report.model_dump()}

@@ -141,7 +141,7 @@ async def create(
             session.output.note(note)
         known = await services.schedules().create(plan, paused=paused, replace=replace)
         action = "schedule_changed" if replace else "schedule_created"
-        await session.decided(services, action, f"schedule {name}")
+        await session.note_decision(services, action, f"schedule {name}")
         _show(session, known)
 
 
@@ -178,7 +178,7 @@ async def pause(name: Name, /, *, note: str = "", session: Given) -> None:
     """
     async with session.connected() as services:
         found = await services.schedules().pause(name, note=note)
-        await session.decided(services, "schedule_paused", f"schedule {name}")
+        await session.note_decision(services, "schedule_paused", f"schedule {name}")
         _show(session, found)
 
 
@@ -192,7 +192,7 @@ async def resume(name: Name, /, *, note: str = "", session: Given) -> None:
     """
     async with session.connected(start=True) as services:
         found = await services.schedules().resume(name, note=note)
-        await session.decided(services, "schedule_resumed", f"schedule {name}")
+        await session.note_decision(services, "schedule_resumed", f"schedule {name}")
         _show(session, found)
 
 
@@ -205,7 +205,9 @@ async def trigger(name: Name, /, *, session: Given) -> int:
     """
     async with session.connected(start=True) as services:
         found = await services.schedules().trigger(name)
-        await session.decided(services, "schedule_triggered", f"schedule {name}", run=found.run)
+        await session.note_decision(
+            services, "schedule_triggered", f"schedule {name}", run=found.run
+        )
         session.output.show(triggered_view(found), found)
         if found.run is not None:
             session.output.note(f"Watch it: perdure watch {found.run}")
@@ -221,7 +223,7 @@ async def delete(name: Name, /, *, session: Given) -> None:
     """
     async with session.connected() as services:
         await services.schedules().delete(name)
-        await session.decided(services, "schedule_deleted", f"schedule {name}")
+        await session.note_decision(services, "schedule_deleted", f"schedule {name}")
         told = line(("✓ ", GOOD), f"ended: {name}")
         session.output.show(told, {"type": "schedule_deleted", "name": name})
 

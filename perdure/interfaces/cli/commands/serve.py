@@ -219,7 +219,7 @@ def _folders(session: Given, given: tuple[str, ...]) -> tuple[str, ...]:
 
 async def _noted(session: Given, services: Services, action: Action, token: ApiToken) -> None:
     trail = AuditTrail(services.audit, now=session.context.now)
-    await trail.token(action, token, by=session.context.user)
+    await trail.note_token_change(action, token, by=session.context.user)
 
 
 def _told(token: ApiToken) -> dict[str, object]:

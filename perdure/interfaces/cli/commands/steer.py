@@ -111,7 +111,7 @@ async def repair(run: OneRun, /, *, repeat: bool = False, session: Given) -> int
     async with session.connected() as services:
         (named,) = await each_run(services, (run,))
         repaired = await services.gateway.repair(named, repeat=repeat)
-        await session.decided(services, "run_repaired", "", run=named)
+        await session.note_decision(services, "run_repaired", "", run=named)
         session.output.show(repaired_view(repaired), repaired.model_dump(mode="json"))
         return 0
 

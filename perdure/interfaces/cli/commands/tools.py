@@ -69,7 +69,7 @@ async def approve(tool: Wanted, /, *, session: Given) -> None:
         opened = await deciding.approve(
             services.made_tools, services.records, tool, by=context.user, now=context.now()
         )
-        await session.decided(services, "library_approved", f"tool {opened.hash}")
+        await session.note_decision(services, "library_approved", f"tool {opened.hash}")
         session.output.show(line(("✓ ", GOOD), f"later runs may use {opened.name}"), opened)
         session.output.note(usage_line(opened))
 
@@ -86,7 +86,7 @@ async def reject(tool: Wanted, /, *, session: Given) -> None:
         closed = await deciding.reject(
             services.made_tools, tool, by=context.user, now=context.now()
         )
-        await session.decided(services, "library_rejected", f"tool {closed.hash}")
+        await session.note_decision(services, "library_rejected", f"tool {closed.hash}")
         session.output.show(line(("✓ ", GOOD), f"no run may use {closed.name} any more"), closed)
 
 

@@ -38,7 +38,7 @@ def definitions_view(
 
 def stages_of(definition: LoopDefinition) -> str:
     """The stages of an iteration in one line; `*` marks the one whose verdict counts."""
-    gate = definition.gate.name if definition.criteria else None
+    gate = definition.review_stage.name if definition.criteria else None
     return " → ".join(f"{one.name}*" if one.name == gate else one.name for one in definition.roles)
 
 

@@ -80,7 +80,7 @@ async def several(request: Request, visit: Here, fields: Fields) -> Response:
         run, name, hash, asked = (*one.split(" "), "", "", "")[:4]
         body = _told(fields, args_hash=hash)
         try:
-            await _same(visit.api, run, name, asked)
+            await _require_still_asked(visit.api, run, name, asked)
             once = _once(name, asked)
             await visit.api.post(f"{at('loops', run, 'gates', name)}/answer", Receipt, body, once)
         except ApiProblem as problem:
@@ -106,7 +106,7 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
     amended, asked = False, fields.get("asked", "")
     try:
         # Before anything changes: no limit is raised for a question that waits no longer.
-        await _same(visit.api, run, gate, asked)
+        await _require_still_asked(visit.api, run, gate, asked)
         if raises:
             await _raise(visit.api, run, fields)
             amended = True
@@ -131,7 +131,7 @@ async def answer(visit: Here, fields: Fields, run: str, gate: str) -> Response:
     return visit.go(f"{here}?{urlencode({'answered': gate})}")
 
 
-async def _same(api: Api, run: str, gate: str, asked: str) -> None:
+async def _require_still_asked(api: Api, run: str, gate: str, asked: str) -> None:
     """Refuse an answer to what is not asked any more; a run that was reset asks anew by old names.
 
     Raises:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from perdure.domain.run.status import RunStatus
 from perdure.interfaces.rest.schemas import Started
 from perdure.interfaces.web.api_calls import ApiProblem, at
-from perdure.interfaces.web.run.routes import run_page, sent
+from perdure.interfaces.web.run.routes import run_page, send_verb
 from perdure.interfaces.web.visit import (
     WRITTEN,
     Fields,
@@ -52,7 +52,7 @@ async def amend(visit: Here, fields: Fields, run: str) -> Response:
         setattr(visit.request.state, WRITTEN, written(not_taken))
         taken = f"The limit of {limit} iterations was taken all the same."
     # An empty form is sent as well: the API says what it may hold.
-    return await sent(
+    return await send_verb(
         visit, run, "amend", body or {"guidance": None}, once=once_of(fields), taken=taken
     )
 

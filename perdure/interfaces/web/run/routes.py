@@ -88,10 +88,10 @@ async def steer(visit: Here, fields: Fields, run: str, verb: str) -> Response:
     if verb not in VERBS:
         raise ApiProblem(404, "not_found", "There is no such page.")
     body = {name: fields[name] for name in ("mode", "note", "text") if fields.get(name)}
-    return await sent(visit, run, verb, {**body}, once=once_of(fields))
+    return await send_verb(visit, run, verb, {**body}, once=once_of(fields))
 
 
-async def sent(
+async def send_verb(
     visit: Visit,
     run: str,
     verb: str,

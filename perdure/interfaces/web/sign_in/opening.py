@@ -18,7 +18,9 @@ from perdure.interfaces.web.visit import SEE_OTHER
 INTERFACE = "page"
 
 
-async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) -> Response:
+async def open_page_session(
+    request: Request, token: ApiToken, *, next: str, secure: bool
+) -> Response:
     """Open a session for a token, and end the one that the browser had.
 
     Args:
@@ -28,7 +30,7 @@ async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) 
         secure: whether the browser speaks TLS with the page.
     """
     site = site_of(request)
-    await site.trail.used(token, interface=INTERFACE, address=address_of(request.scope))
+    await site.trail.note_token_use(token, interface=INTERFACE, address=address_of(request.scope))
     key = await site.services.access.signing_key()
     # Its cookie is replaced below, but a copy of it would still be good.
     await _end_sessions(request, key)
@@ -39,7 +41,7 @@ async def opened(request: Request, token: ApiToken, *, next: str, secure: bool) 
     return answer
 
 
-async def closed(request: Request) -> Response:
+async def close_page_session(request: Request) -> Response:
     """End the browser's session in the store and in the browser, and go to the form.
 
     While the store is away this fails, and the cookie stays, so that it can be tried again.
@@ -48,7 +50,7 @@ async def closed(request: Request) -> Response:
     key = await site.services.access.signing_key()
     for token in await _end_sessions(request, key):
         address = address_of(request.scope)
-        await site.trail.signed_out(token, interface=INTERFACE, address=address)
+        await site.trail.note_sign_out(token, interface=INTERFACE, address=address)
     answer = RedirectResponse(SIGN_IN, status_code=SEE_OTHER)
     drop_cookie(answer, "session", key=key)
     return answer
@@ -87,7 +89,7 @@ async def refused(
         status: the HTTP status.
     """
     trail = site_of(request).trail
-    await trail.refused_login(shown, interface=INTERFACE, address=address_of(request.scope))
+    await trail.note_refused_login(shown, interface=INTERFACE, address=address_of(request.scope))
     return form(request, next=next, detail=detail, cure=cure, status=status)
 
 

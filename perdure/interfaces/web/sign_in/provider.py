@@ -17,7 +17,7 @@ from perdure.interfaces.web.cookies import drop_cookie, given_cookies, is_secure
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.rendering import rendered
 from perdure.interfaces.web.session import SESSION_HOURS, SignInUnderWay
-from perdure.interfaces.web.sign_in.opening import opened, own, refused
+from perdure.interfaces.web.sign_in.opening import open_page_session, own, refused
 from perdure.interfaces.web.visit import SEE_OTHER
 
 PATH = f"{SIGN_IN}/provider"
@@ -89,7 +89,7 @@ async def _arrived(
         return await refused(request, error.message, error.cure, status=503)
     except NotAllowed as error:
         return await refused(request, error.message, error.cure, status=403)
-    return await opened(request, token, next=outbound.next, secure=_secure(request))
+    return await open_page_session(request, token, next=outbound.next, secure=_secure(request))
 
 
 async def _token(site: ApiSite, sign_on: SingleSignOn, person: Person) -> ApiToken:

@@ -12,7 +12,13 @@ from perdure.interfaces.tokens import caller_of
 from perdure.interfaces.web.cookies import is_secure
 from perdure.interfaces.web.entrance import SIGN_IN
 from perdure.interfaces.web.session import SESSION_HOURS, Ticket
-from perdure.interfaces.web.sign_in.opening import closed, form, opened, own, refused
+from perdure.interfaces.web.sign_in.opening import (
+    close_page_session,
+    form,
+    open_page_session,
+    own,
+    refused,
+)
 from perdure.interfaces.web.visit import Fields
 
 router = APIRouter(prefix=SIGN_IN)
@@ -63,9 +69,9 @@ async def with_ticket(request: Request, fields: Fields) -> Response:
 @router.post("/out")
 async def sign_out(request: Request) -> Response:
     """End the session, in this browser and for every copy of its cookie."""
-    return await closed(request)
+    return await close_page_session(request)
 
 
 async def _opened(request: Request, token: ApiToken, fields: Fields) -> Response:
     secure = is_secure(request.scope, site_of(request).rules.page_url)
-    return await opened(request, token, next=own(fields.get("next", "/")), secure=secure)
+    return await open_page_session(request, token, next=own(fields.get("next", "/")), secure=secure)

@@ -17,10 +17,10 @@ from perdure.domain.foundation.base import FrozenModel
 from perdure.domain.foundation.plain_text import visible
 from perdure.domain.llm.attachments import (
     Attachment,
+    amount_problem,
     attachment_value,
-    examined,
+    read_attachment,
     size_in_words,
-    too_much,
 )
 from perdure.domain.llm.file_signatures import SUPPORTED, media_type_of, named_as
 from perdure.interfaces.contents import text_in
@@ -92,7 +92,7 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
         name = input_name(called, {*taken, *contents, *texts})
         # By its name too: a broken picture is refused as one, and not taken for a text.
         if media_type_of(data) is not None or named_as(called) is not None:
-            found = examined(data, name=called, ref="")
+            found = read_attachment(data, name=called, ref="")
             if isinstance(found, Attachment):
                 shown.append(found)
                 contents[name] = {"base64": base64.b64encode(data).decode(), "name": called}
@@ -104,7 +104,7 @@ def as_inputs(files: list[tuple[str, bytes]], *, taken: Collection[str], limit: 
             wrong.append(f"{called}: it is empty")
         else:
             texts[name] = text
-    if why := too_much(shown):
+    if why := amount_problem(shown):
         wrong.append(why)
     size = sum(len(data) for _, data in files)
     if size > limit:

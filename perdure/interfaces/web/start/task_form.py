@@ -107,18 +107,18 @@ class TaskForm(FrozenModel):
             rest["context"] = {name: text for name, text in context.items() if text is not None}
         # A value with its own field must not stay in `more`, which would override what people type.
         visible = {
-            "definition": _taken(rest, "roles", "definition") if task.kind == "roles" else "",
-            "model": _taken(rest, "models", "executor"),
-            "cost_usd": _taken(rest, "budget", "cost_usd"),
-            "max_iterations": _taken(rest, task.kind, "max_iterations"),
-            "label": _taken(rest, "metadata", "label"),
+            "definition": _pop_text(rest, "roles", "definition") if task.kind == "roles" else "",
+            "model": _pop_text(rest, "models", "executor"),
+            "cost_usd": _pop_text(rest, "budget", "cost_usd"),
+            "max_iterations": _pop_text(rest, task.kind, "max_iterations"),
+            "label": _pop_text(rest, "metadata", "label"),
         }
         return cls(
             kind=task.kind,
             goal=str(task.fields.get("goal", "")).strip(),
             ready=task.name,
             inputs=dict.fromkeys(task.inputs, ""),
-            parameters=_parameters_taken(rest) if task.kind == "roles" else {},
+            parameters=_pop_parameters(rest) if task.kind == "roles" else {},
             more=_as_yaml({name: value for name, value in rest.items() if value != {}}),
         ).model_copy(update=visible)
 
@@ -184,7 +184,7 @@ class TaskForm(FrozenModel):
         return found
 
 
-def _taken(fields: Task, part: str, name: str) -> str:
+def _pop_text(fields: Task, part: str, name: str) -> str:
     """Remove a value from a part of a task and return it as text; empty if it is no plain value."""
     inner = fields.get(part)
     value = inner.get(name) if isinstance(inner, dict) else None
@@ -194,7 +194,7 @@ def _taken(fields: Task, part: str, name: str) -> str:
     return str(value)
 
 
-def _parameters_taken(fields: Task) -> dict[str, str]:
+def _pop_parameters(fields: Task) -> dict[str, str]:
     """Remove the parameters of a loop from a task and return them as texts."""
     inner = fields.get("roles")
     given = inner.get("parameters") if isinstance(inner, dict) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perdure.adapters.stores.open_stores import Stores, open_stores
 from perdure.domain.budget.journal import Attempt
-from perdure.domain.llm.transcript import user_text
+from perdure.domain.llm.transcript import user_message
 from perdure.domain.llm.usage import Usage
 
 
@@ -24,7 +24,7 @@ async def main(home: str, url: str, name: str, count: int) -> None:
 
 
 async def write(stores: Stores, name: str, number: int) -> bool:
-    head = await stores.transcripts.append(None, [user_text(f"{name} {number}")])
+    head = await stores.transcripts.append(None, [user_message(f"{name} {number}")])
     await answer(stores, f"{name}/{number}", reply=head.hash)
     await stores.records.put_record(name, number + 1, "{}")
     await stores.blobs.put(f"shared {number}".encode())

@@ -11,7 +11,7 @@ from perdure.domain.llm.transcript import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    user_text,
+    user_message,
 )
 from perdure.interfaces.cli.views.history import comparison_view, history_view, transcript_view
 from perdure.interfaces.cli.views.layout import plain
@@ -251,7 +251,7 @@ short             1.00         1.00       =
 
 def test_transcript() -> None:
     messages = (
-        user_text("Read it.", pinned=True),
+        user_message("Read it.", pinned=True),
         Message(
             role="assistant",
             blocks=(
