@@ -15,11 +15,13 @@ from typing import Protocol, Self, cast
 from perdure.domain.agent.spec import AgentSpec
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.foundation.errors import NotFound
+from perdure.domain.foundation.progress import Standing
 from perdure.domain.ports import BlobStore, LiveTexts
 from perdure.domain.refine.spec import RefineSpec
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.run.result import RunResult
 from perdure.domain.specs import Spec
+from perdure.event_log import get_logger
 from perdure.experiment_client import Experiments
 from perdure.gateway.types import RunFilter, RunPage
 from perdure.interfaces.gateways import RunGateway
@@ -40,6 +42,8 @@ from perdure.submission.plain_values import plain_fields
 from perdure.submission.task_file import is_readable
 from perdure.submission.types import Flags, Submission, Surroundings, as_workers_see
 from perdure.text_files import pipes_read_anew
+
+_log = get_logger(__name__)
 
 COMPOSITION = "perdure.composition.client_services"
 DEFAULTS_FILE = "perdure.yaml"
@@ -125,7 +129,9 @@ class Client:
         folder = compose.working_folder()
         loaded, opening, resources = compose.Settings.load(**settings), Opening(), AsyncExitStack()
         services, close = await enter_in_task(
-            compose.services(loaded, start=start, on_progress=_silent, with_worker=with_worker),
+            compose.services(
+                loaded, start=start, on_progress=_log_standing, with_worker=with_worker
+            ),
             opening,
         )
         resources.push_async_callback(close)
@@ -324,5 +330,10 @@ class Client:
         return RunHandle(run, gateway=self.gateway, live=self.live, by=self.by)
 
 
-def _silent(_: str) -> None:
-    """Ignore the progress of starting services; a failure is raised anyway."""
+def _log_standing(words: str) -> None:
+    """Log what the caller must know, such as settings that wait for a restart of the services.
+
+    Other progress is not told, as a failure is raised anyway.
+    """
+    if isinstance(words, Standing):
+        _log.warning("connecting", note=str(words))

@@ -16,6 +16,7 @@ from recording_gateway import NOW, Blobs, Recorder, Texts
 from perdure import AgentSpec, Client, RefineSpec
 from perdure import client as client_module
 from perdure.domain.foundation.errors import InvalidInput, NotAllowed, NotFound
+from perdure.domain.foundation.progress import Standing
 from perdure.domain.run.gates import Gate
 from perdure.domain.run.result import RunResult
 from perdure.gateway.types import RunFilter
@@ -168,13 +169,19 @@ async def test_an_unknown_run_cannot_be_attached(client: Client) -> None:
 
 
 async def test_connect_composes_by_name_and_closes(
-    gateway: Recorder, blobs: Blobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    gateway: Recorder,
+    blobs: Blobs,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
 ) -> None:
     seen: list[object] = []
 
     @asynccontextmanager
-    async def services(settings: object, **options: object) -> AsyncGenerator[SimpleNamespace]:
+    async def services(settings: object, **options: Any) -> AsyncGenerator[SimpleNamespace]:
         seen.extend((settings, options["start"]))
+        options["on_progress"]("starting the services")
+        options["on_progress"](Standing("`perdure down` applies PERDURE_PLUGINS"))
         yield SimpleNamespace(
             gateway=gateway, blobs=blobs, live=Texts, endpoints=SimpleNamespace(home=str(tmp_path))
         )
@@ -199,6 +206,8 @@ async def test_connect_composes_by_name_and_closes(
         run = await client.start("Say it.")
         assert repr(client) == f"Client(by='python', folder='{Path.cwd()}')"
     assert seen == [{"home": "/h"}, False, "closed"]
+    assert "`perdure down` applies PERDURE_PLUGINS" in caplog.text
+    assert "starting" not in caplog.text
     for use in (
         lambda: client.start("Say it."),
         lambda: client.attach("@last"),

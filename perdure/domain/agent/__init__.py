@@ -1,1 +1,1 @@
-"""Rules of the agent loop: tool calls, strikes, repeats, text answers, forced endings."""
+"""The task and the result of an agent loop; the rules of its turns are in `domain.turns`."""

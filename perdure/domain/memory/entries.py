@@ -27,7 +27,7 @@ class Origin(FrozenModel):
 class Remembered(FrozenModel):
     """What every entry has.
 
-    `confidence` is the original one: it is never lowered in place, `fading` says what is left of
+    `confidence` is the original one: it is never lowered in place, `ranking` says what is left of
     it. `uses` counts runs that were shown the entry, `successes` those of them that were accepted.
     `origins` are the runs that said it, the first one first; empty means that a person wrote it.
     """

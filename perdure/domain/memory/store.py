@@ -41,7 +41,7 @@ class MemoryStore(Protocol):
     """What is kept between runs. Every write may be repeated."""
 
     async def put(self, entry: MemoryEntry) -> Kept:
-        """Add an entry, or merge it into the one that says the same (see `merging`).
+        """Add an entry, or merge it into the one that says the same (see `deduplication`).
 
         Raises `NotAllowed` where a run would replace a skill that a person wrote.
         """
@@ -103,5 +103,5 @@ class MemoryStore(Protocol):
         ...
 
     async def forget_faded(self, now: datetime) -> int:
-        """Drop what runs wrote and time has faded (see `fading`); returns how many were dropped."""
+        """Drop what runs wrote and time has faded (see `ranking`); returns how many were dropped."""
         ...

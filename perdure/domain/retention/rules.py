@@ -56,7 +56,7 @@ def due_by(rules: Sequence[RetentionRule], now: datetime) -> datetime | None:
 
 
 def is_expired(run: StoredRun | RootRun, rules: Sequence[RetentionRule], now: datetime) -> bool:
-    """Whether an ended run is kept no longer; without a rule that fits, it is."""
+    """Whether an ended run is kept no longer; one that no rule fits is kept."""
     if run.ended_at is None:
         return False
     rule = next((rule for rule in rules if rule.fits(run)), None)

@@ -84,7 +84,7 @@ VERDICTS = Metric(
     "perdure_verdicts",
     "counter",
     "{verdict}",
-    "Verdicts of gate stages and goal judges; rework counts rejections for the same findings.",
+    "Verdicts of review stages and goal judges; rework counts rejections for the same findings.",
     ("verdict", "rework"),
 )
 MADE_TOOLS = Metric(

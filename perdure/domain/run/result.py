@@ -1,4 +1,4 @@
-"""What a run returns, and the record of each iteration; every interface shows this shape."""
+"""What a run returns; every interface shows this shape."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What the role loop appends to a conversation: the task of a stage, the question of a judge."""
+"""What loops append to a conversation: tasks of stages, results of tools, questions of a judge."""
 
 from typing import Annotated, Literal, Self
 
