@@ -105,7 +105,8 @@ class WebhookNotices:
 
         Raises:
             ServiceUnavailable: the host did not accept it; a later attempt may succeed.
-            InvalidInput: the host refuses it, and would refuse it again.
+            InvalidInput: the host refuses it; a later attempt succeeds only after somebody mended
+                the address or the receiver.
         """
         host = self._url.host
         # The signature covers these bytes, so exactly they are sent.
