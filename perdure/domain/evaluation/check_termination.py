@@ -215,8 +215,12 @@ def clocks(condition: Condition, *, started_at: datetime) -> Clocks:
             return Clocks()
 
 
-def limits_of(budget: BudgetLimits, condition: Condition, *, started_at: datetime) -> BudgetLimits:
+def limits_with(
+    budget: BudgetLimits, condition: Condition | None, *, started_at: datetime
+) -> BudgetLimits:
     """The task's budget, with the condition's time limits: of two on one clock the lower."""
+    if condition is None:
+        return budget
     found = clocks(condition, started_at=started_at)
     return budget.model_copy(
         update={
@@ -224,13 +228,6 @@ def limits_of(budget: BudgetLimits, condition: Condition, *, started_at: datetim
             "active_time": _lowest([budget.active_time, found.active]),
         }
     )
-
-
-def limits_with(
-    condition: Condition | None, budget: BudgetLimits, *, started_at: datetime
-) -> BudgetLimits:
-    """Like `limits_of`, for a task that may have no condition."""
-    return budget if condition is None else limits_of(budget, condition, started_at=started_at)
 
 
 def _lowest(values: list[float | None]) -> float | None:

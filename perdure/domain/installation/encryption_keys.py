@@ -63,7 +63,7 @@ def require_retirable(use: KeyUse) -> None:
     """Refuse to retire a key that something needs.
 
     Raises:
-        NotAllowed: it encrypts new content, is not configured, or is needed.
+        NotAllowed: it encrypts new content, or something needs it.
     """
     if use.current:
         raise NotAllowed(

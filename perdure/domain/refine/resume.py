@@ -22,7 +22,7 @@ from perdure.domain.turns.turn import TurnState
 def first_state(spec: RefineSpec, *, at: datetime) -> RefineState:
     """The state that a refine run starts in; time limits of its condition begin then."""
     # The time limits of the task's own condition end a step in flight, as the budget's do.
-    limits = limits_with(spec.refine.termination, spec.budget, started_at=at)
+    limits = limits_with(spec.budget, spec.refine.termination, started_at=at)
     adapting = spec.hooks.adapt
     return RefineState(
         started_at=at,
@@ -90,7 +90,7 @@ def refine_fork(
     forked = fork_of(
         state,
         now=now,
-        limits=limits_with(spec.refine.termination, spec.budget, started_at=now),
+        limits=limits_with(spec.budget, spec.refine.termination, started_at=now),
         origin=origin,
     )
     # A fork pays for itself alone, so it must not claim what its origin saved.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from perdure.domain.budget.accounting import Budget
-from perdure.domain.evaluation.check_termination import limits_of
+from perdure.domain.evaluation.check_termination import limits_with
 from perdure.domain.roles.spec import RolesSpec
 from perdure.domain.roles.state import RoleState
 from perdure.domain.run.result import Origin
@@ -100,7 +100,7 @@ def first_state(spec: RolesSpec, *, at: datetime) -> RoleState:
     limits = spec.budget
     if spec.roles.snapshot is not None:
         condition = spec.roles.snapshot.definition.termination_condition
-        limits = limits_of(limits, condition, started_at=at)
+        limits = limits_with(limits, condition, started_at=at)
     return RoleState(started_at=at, budget=Budget(limits=limits))
 
 

@@ -6,7 +6,7 @@ import pytest
 from condition_trees import read_condition
 
 from perdure.domain.budget.accounting import MAX_ITERATIONS, BudgetLimits
-from perdure.domain.evaluation.check_termination import Clocks, clocks, limits_of
+from perdure.domain.evaluation.check_termination import Clocks, clocks, limits_with
 from perdure.domain.evaluation.termination_conditions import Condition
 from perdure.domain.roles.spec import compares_outputs, round_limit, with_rounds
 
@@ -88,5 +88,5 @@ def test_outputs_are_compared_where_a_condition_asks_for_it(fields: object, expe
 
 @pytest.mark.parametrize(("own", "expected"), [(None, 60), (10, 10), (100, 60), (0, 60)])
 def test_of_two_limits_on_one_clock_the_lower_counts(own: float | None, expected: float) -> None:
-    limits = limits_of(BudgetLimits(wall_time=own), condition(SECONDS), started_at=NOW)
+    limits = limits_with(BudgetLimits(wall_time=own), condition(SECONDS), started_at=NOW)
     assert limits.wall_time == expected
