@@ -233,8 +233,8 @@ def exhausted_limit(
 ) -> LimitReached | None:
     """The first dimension with spent + reserved ≥ limit, in the fixed order, or None.
 
-    Agents and managers count an iteration at its start, so the last permitted one may finish: inside
-    it (`within_iteration`) that dimension is not looked at.
+    Agents and managers count an iteration at its start, so the last one may finish: inside it
+    (`within_iteration`) that dimension is not looked at.
     """
     for dimension in DIMENSIONS:
         if dimension == "iterations" and within_iteration:

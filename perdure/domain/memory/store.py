@@ -103,5 +103,5 @@ class MemoryStore(Protocol):
         ...
 
     async def forget_faded(self, now: datetime) -> int:
-        """Drop what runs wrote and time has faded (see `ranking`); returns how many were dropped."""
+        """Drop what runs wrote and time has faded (see `ranking`); returns how many."""
         ...
