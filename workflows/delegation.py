@@ -33,12 +33,7 @@ from perdure.domain.delegation.progress import (
     planned_end,
     progress_end,
 )
-from perdure.domain.delegation.result import (
-    delegation_result,
-    keep_best_work,
-    record_of,
-    result_to_hand_over,
-)
+from perdure.domain.delegation.result import delegation_result, keep_best, record_of, to_hand_over
 from perdure.domain.delegation.results import WorkerReport
 from perdure.domain.delegation.stall import StallVerdict
 from perdure.domain.delegation.state import DelegationInput
@@ -364,7 +359,7 @@ class DelegationLoop(ControlHandlers):
         state = self.run.state
         if state.turnover.record is None:
             return
-        keep_best_work(state)
+        keep_best(state)
         record = record_of(state)
         state.unwritten = [*state.unwritten, record]
         state.turnover.record = None
@@ -391,7 +386,7 @@ class DelegationLoop(ControlHandlers):
         # A stop that arrived meanwhile replaces the ending, and its sentence with it.
         state.verdict = state.verdict if settled is ending else ""
         ending = settled
-        kept = result_to_hand_over(state, ending)
+        kept = to_hand_over(state, ending)
         tree = await self.engine.snapshots.deliver(kept.tree if kept else None)
         result = delegation_result(
             state,

@@ -200,8 +200,7 @@ class SettingFields(BaseSettings):
     """Where to find the secret that signs webhooks: a [reference](security.md#secrets). The secret
     is `whsec_` and the base64 of 24 to 64 bytes."""
     notify_command: str | None = None
-    """Command that gets each notice on standard input: words or a JSON list, run without a
-    shell."""
+    """Command that gets each notice on standard input: words or a JSON list, without a shell."""
 
     # Encryption
     encryption_key: SecretStr | None = None
@@ -252,7 +251,7 @@ class SettingFields(BaseSettings):
     """Days until a new or rotated token expires, unless `--days` or `--forever` is given. `0`:
     never."""
     api_separate_approver: bool = False
-    """Whether those who start a run may not approve its tool calls."""
+    """Forbids those who start a run to approve its tool calls."""
     page_url: str | None = Field(None, pattern=r"^https?://[^/\s?#@]+$")
     """Address at which browsers reach the page, such as `https://loops.example.org`. Unset: the
     address that a browser uses."""
@@ -294,8 +293,7 @@ class SettingFields(BaseSettings):
     """JSON list: the command that starts the model, instead of the embedded one. `{port}` and
     `{home}` are filled in."""
     ready_file: Path | None = None
-    """File that a worker writes once it polls, for readiness probes. The supervisor sets it for its
-    own workers."""
+    """File that a worker writes once it polls. The supervisor sets it for its own workers."""
 
     @field_validator("deployment", mode="before")
     @classmethod

@@ -79,7 +79,7 @@ def keep_rated(state: DelegationState, rubric: Rubric, *, accepted: bool) -> Non
         state.best = _mark(state.claimed)
 
 
-def keep_best_work(state: DelegationState) -> None:
+def keep_best(state: DelegationState) -> None:
     """Keep the best work so far; on a tie the later one."""
     turnover, index = state.turnover, state.course.iteration
     mark = Mark(
@@ -99,7 +99,7 @@ def keep_best_work(state: DelegationState) -> None:
         )
 
 
-def result_to_hand_over(state: DelegationState, ending: Ending) -> BestResult | None:
+def to_hand_over(state: DelegationState, ending: Ending) -> BestResult | None:
     """What is handed over: what was accepted, else the best by the rubric, else a refused claim.
 
     Without a claim it is the best work.
@@ -124,7 +124,7 @@ def delegation_result(
     wall_time: float,
     tree: SnapshotReport | None,
 ) -> RunResult:
-    kept = result_to_hand_over(state, ending)
+    kept = to_hand_over(state, ending)
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
     score = kept.score if kept else None
     explanation = state.verdict or explain(outcome, reason, detail)

@@ -42,10 +42,7 @@ from perdure.domain.turns.tool_call_rules import RequestedCall, ToolPolicy
 
 
 class StageTools(ActivityMessage):
-    """What one stage may be offered of the run's tools: its level, and its own list of names.
-
-    Without a list it is offered all that the level allows.
-    """
+    """What one stage may be offered of the run's tools: all of a level, or those of its list."""
 
     level: AccessLevel
     allow: tuple[str, ...] | None = None

@@ -29,17 +29,12 @@ from perdure.domain.run.messages import (
     Resume,
     Retry,
     Stop,
-    amendment_size_refusal,
     content_digest,
     is_too_long,
+    size_refusal,
     waiting_refusal,
 )
-from perdure.domain.turns.guidance import (
-    PendingInput,
-    Said,
-    standing_refusal,
-    unknown_number_refusal,
-)
+from perdure.domain.turns.guidance import PendingInput, Said, number_refusal, standing_refusal
 
 Phase = Literal[
     "starting",
@@ -146,7 +141,7 @@ def verb_refusal(
         return "the run has ended; after a failure `retry` goes on with it"
     if is_too_long(_text_of(message)):
         return "the text is above 8 KiB; send it with `perdure add`, which stores it as a blob"
-    if isinstance(message, Amend) and (why := amendment_size_refusal(message)):
+    if isinstance(message, Amend) and (why := size_refusal(message)):
         return why
     match message:
         case Pause() | Resume() | Stop() | Escalate():
@@ -365,7 +360,7 @@ def _refuse_amend(
         return why
     # What is taken back makes room for what the same message says.
     left = [said for said in state.standing if not _taken_back(said, message)]
-    if why := unknown_number_refusal(state.standing, message.remove):
+    if why := number_refusal(state.standing, message.remove):
         return why
     if why := standing_refusal(left, message.guidance):
         return why

@@ -161,7 +161,7 @@ def is_too_long(text: str | None) -> bool:
     return text is not None and len(text.encode(errors="replace")) > TEXT_LIMIT_BYTES
 
 
-def amendment_size_refusal(message: AnyMessage) -> str | None:
+def size_refusal(message: AnyMessage) -> str | None:
     """Why an amendment is not carried, when it is above what a state may grow by at once."""
     told = json.dumps(message.model_dump(mode="json", exclude_defaults=True))
     if len(told) <= AMENDMENT_LIMIT_BYTES:

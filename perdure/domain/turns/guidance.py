@@ -55,7 +55,7 @@ def standing_refusal(standing: Sequence[Said], text: str | None) -> str | None:
     )
 
 
-def unknown_number_refusal(standing: Sequence[Said], numbers: Sequence[int]) -> str | None:
+def number_refusal(standing: Sequence[Said], numbers: Sequence[int]) -> str | None:
     """Why things said cannot be taken back, or None."""
     known = {one.number for one in standing}
     missing = [str(number) for number in numbers if number not in known]

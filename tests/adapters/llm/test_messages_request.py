@@ -252,6 +252,7 @@ THOUGHT = ThinkingBlock(
 )
 FOREIGN = THOUGHT.model_copy(update={"model": "claude-opus-5"})
 SAID = TextBlock(type="text", text="yes")
+A, B = user_message("a"), user_message("b")
 
 
 @pytest.mark.parametrize(
@@ -275,25 +276,17 @@ SAID = TextBlock(type="text", text="yes")
             id="opens with the user",
         ),
         pytest.param(
-            (
-                user_message("a"),
-                Message(role="assistant", blocks=(THOUGHT, SAID)),
-                user_message("b"),
-            ),
+            (A, Message(role="assistant", blocks=(THOUGHT, SAID)), B),
             [("user", ["a"]), ("assistant", ["thinking", "yes"]), ("user", ["b"])],
             id="own thinking kept",
         ),
         pytest.param(
-            (
-                user_message("a"),
-                Message(role="assistant", blocks=(FOREIGN, SAID)),
-                user_message("b"),
-            ),
+            (A, Message(role="assistant", blocks=(FOREIGN, SAID)), B),
             [("user", ["a"]), ("assistant", ["yes"]), ("user", ["b"])],
             id="thinking of another model dropped",
         ),
         pytest.param(
-            (user_message("a"), Message(role="assistant", blocks=(FOREIGN,)), user_message("b")),
+            (A, Message(role="assistant", blocks=(FOREIGN,)), B),
             [("user", ["a", "b"])],
             id="message of nothing but foreign thinking dropped",
         ),

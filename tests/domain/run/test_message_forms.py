@@ -23,7 +23,7 @@ from perdure.domain.run.messages import (
     Escalate,
     Pause,
     Stop,
-    amendment_size_refusal,
+    size_refusal,
 )
 
 
@@ -93,7 +93,7 @@ def test_no_amendment_that_a_run_carries_is_a_crowd() -> None:
     for count, is_carried in ((21_000, True), (22_000, False)):
         message = read_message("amend", [{"metadata": {"ones": [1] * count}}])
         assert isinstance(message, Amend)
-        assert (amendment_size_refusal(message) is None) == is_carried
+        assert (size_refusal(message) is None) == is_carried
 
 
 @pytest.mark.parametrize("choice", SHORT_ANSWERS)

@@ -6,8 +6,8 @@ from perdure.domain.run.messages import (
     FLOOD,
     WAITING_KEPT,
     Amend,
-    amendment_size_refusal,
     flood_refusal,
+    size_refusal,
     waiting_refusal,
 )
 
@@ -42,5 +42,5 @@ def test_what_waits_to_be_read_is_bounded(waiting: list[str], why: str | None) -
 
 
 def test_a_large_amendment_is_refused() -> None:
-    assert amendment_size_refusal(Amend(metadata={"x": "y"})) is None
-    assert amendment_size_refusal(Amend(metadata={"x": "y" * 70_000})) is not None
+    assert size_refusal(Amend(metadata={"x": "y"})) is None
+    assert size_refusal(Amend(metadata={"x": "y" * 70_000})) is not None

@@ -128,7 +128,7 @@ async def test_a_result_is_explained_by_the_end_that_came(
         snapshots=SimpleNamespace(deliver=delivered),
     )
     loop.engine = cast("Engine", engine)
-    monkeypatch.setattr(delegation, "result_to_hand_over", lambda *_: None)
+    monkeypatch.setattr(delegation, "to_hand_over", lambda *_: None)
     monkeypatch.setattr(delegation, "delegation_result", lambda state, **_: state.verdict)
     monkeypatch.setattr(delegation, "finish_and_learn", finished)
     closing = loop._cut_short(stopped) if ends == "cut short" else loop._close(decided)

@@ -359,9 +359,8 @@ def _spelled(flag: Flag, value: str) -> list[str]:
 
 def _ends(revision: str) -> list[str]:
     """The commits that are named by a revision, a range or `revision:path`."""
-    return [
-        part.removeprefix("^") for part in re.split(r"\.{2,3}", revision.partition(":")[0]) if part
-    ]
+    parts = re.split(r"\.{2,3}", revision.partition(":")[0])
+    return [part.removeprefix("^") for part in parts if part]
 
 
 def _revision(text: str) -> str:
