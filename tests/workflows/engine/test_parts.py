@@ -110,7 +110,7 @@ class FakeFolder:
     def start_moving(self, activity_id: str) -> str:
         return f"started {activity_id}"
 
-    def moved(self, report: object) -> None:
+    def note_moved(self, report: object) -> None:
         self.reports.append(report)
 
 
