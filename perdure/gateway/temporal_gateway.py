@@ -248,7 +248,7 @@ class TemporalGateway:
 
         Args:
             request: sends it through the connected client; it may be called several times.
-            run: the run that it is about, as for `translated`.
+            run: the run that it is about, as for `translate_errors`.
         """
         client = await self._server.client()
         with translate_rpc_errors(self._server.address, run=run, namespace=client.namespace):

@@ -83,7 +83,7 @@ class LostWorkerRetries:
         in_folder: bool = True,
         patience: float = 0.0,
     ) -> Completed[R] | StepFailed:
-        """Run a step on the queue of the workspace, and again as `outlasting` says.
+        """Run a step on the queue of the workspace, and again as `run_with_retries` says.
 
         Args:
             step: the activity.

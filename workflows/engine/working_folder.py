@@ -44,7 +44,7 @@ class WorkingFolder:
 
     def note_moved(self, report: OpenWorkspaceReport) -> None:
         """Note where the folder is now."""
-        # Read first, since `opened` forgets what the lost host had.
+        # Read first, since `note_opened` forgets what the lost host had.
         tree, state = self._newest(), self.run.state
         self.note_opened(report)
         if state.hosted is not None:

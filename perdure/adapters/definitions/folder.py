@@ -282,7 +282,7 @@ def _texts(fields: Fields, *, is_json: bool) -> Generator[str]:
         yield yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
     # YAML reads some characters as line ends that JSON allows in a text. ASCII JSON escapes them.
     yield json.dumps(fields, indent=2) + "\n"
-    # What `measured` counts. Indents and quotes may make another form several times as large.
+    # What `size_problems` counts. Indents and quotes may make another form several times as large.
     yield json.dumps(fields, ensure_ascii=False)
 
 

@@ -35,7 +35,7 @@ _RUN_LATER = frozenset(
     }
 )  # fmt: skip
 _RUN_LATER_BELOW = frozenset({(".cargo", "config"), (".cargo", "config.toml")})
-# The files that `protected` keeps from being read, as patterns for programs such as git.
+# The files that `why_protected` keeps from being read, as patterns for programs such as git.
 SECRET_GLOBS = (".env", ".env.*", "*.env")
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Zl", "Zp"})
 _BIDI_CONTROLS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -58,7 +58,7 @@ class Shadow:
 
 
 def find_repository(work: str) -> Repository | None:
-    """The repository whose top folder is `work`, or None (see `why_not`).
+    """The repository whose top folder is `work`, or None (see `why_no_repository`).
 
     A `.git` file is trusted only if the folder that it names points back here, as git writes it.
     Otherwise a folder could be made to show any repository of the machine. For the same reason no

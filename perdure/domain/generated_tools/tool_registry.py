@@ -112,7 +112,7 @@ class Toolbox(FrozenModel):
     ) -> Self:
         """With what a worker's own workers made; a name that is taken keeps its tool."""
         new = {name: PinnedTool(hash=hash, worker=worker) for name, hash in made.items()}
-        # As in `check_name`: a name that is taken gets no other code.
+        # As in `name_refusal`: a name that is taken gets no other code.
         return self._with(tools={**new, **self.tools}, metrics=self.metrics + metrics)
 
     def _with(self, **changes: object) -> Self:

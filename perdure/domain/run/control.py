@@ -1,7 +1,7 @@
 """What people may ask of a run, when it is allowed, and what it changes.
 
-One state object; `refuse` tells why a verb is not allowed (updates reject with it, signals note
-it), `take` applies an allowed one. Nothing here waits or starts anything.
+One state object: `verb_refusal` tells why a verb is not allowed (updates reject with it, signals
+note it), `apply_verb` applies an allowed one. Nothing here waits or starts anything.
 """
 
 from collections.abc import Iterable, Mapping
