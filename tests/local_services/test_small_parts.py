@@ -241,6 +241,21 @@ def test_another_version_or_environment_of_python_is_another_worker(
     assert changed(before, digests(files, settings_of())) == ("the Python environment",)
 
 
+def test_a_command_may_start_the_worker_as_its_child(tmp_path: Path) -> None:
+    path = tmp_path / "ready"
+    # It ends by itself once its input is closed.
+    command = subprocess.Popen(
+        ["sh", "-c", "cat <&0 & echo $!; wait"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0,
+    )  # fmt: skip
+    with command as started:
+        assert started.stdout is not None
+        path.write_bytes(started.stdout.readline())
+        assert is_announced(path, started.pid)
+        assert not is_announced(path, os.getpid())
+    assert not is_announced(path, started.pid)
+
+
 def test_a_worker_announces_itself(home: Path, settings_of: MakeSettings) -> None:
     files = HomeFiles(home)
     files.make()

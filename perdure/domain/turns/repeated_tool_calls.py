@@ -155,8 +155,9 @@ def recounted(messages: Sequence[Message]) -> ToolCounters:
     tallies = ToolCounters()
     for message in messages:
         for use in message.tool_uses:
-            _count(tallies.used, use.name)
-            _count(tallies.arguments, signature(use.name, arguments_hash(use.name, use.arguments)))
+            call = signature(use.name, arguments_hash(use.name, use.arguments))
+            tallies.used = counted(tallies.used, use.name)
+            tallies.arguments = counted(tallies.arguments, call)
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
                 _take(tallies, block)
@@ -165,13 +166,6 @@ def recounted(messages: Sequence[Message]) -> ToolCounters:
 
 def _take(tallies: ToolCounters, result: ToolResultBlock) -> None:
     if result.ref is not None:
-        _count(tallies.results, signature(result.name, result.ref.hash))
+        tallies.results = counted(tallies.results, signature(result.name, result.ref.hash))
     if result.outcome == "ok" and result.name not in tallies.succeeded:
         tallies.succeeded.append(result.name)
-
-
-def _count(tally: dict[str, int], key: str) -> None:
-    # The newest stay at the end, so the oldest are the ones that fall out.
-    tally[key] = tally.pop(key, 0) + 1
-    while len(tally) > SIGNATURES_KEPT:
-        tally.pop(next(iter(tally)))
