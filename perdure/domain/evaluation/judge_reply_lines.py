@@ -51,7 +51,7 @@ _UNPLACED = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(
-    rf"[\[(]\s*[*_`]*(?:{'|'.join(sorted(SEVERITY_WORDS))})[*_`]*\s*[\])]", re.IGNORECASE
+    rf"[\[(]\s*[*_`]*(?P<word>{'|'.join(sorted(SEVERITY_WORDS))})[*_`]*\s*[\])]", re.IGNORECASE
 )
 _STATED = re.compile(r"\bseverity\W{1,6}(?P<word>[A-Za-z]\w*)", re.IGNORECASE)
 _GRAVE = re.compile(
@@ -210,8 +210,10 @@ def speaks_against(line: str) -> bool:
 
 
 def reads_as_finding(line: str) -> bool:
-    """Whether a line begins as a finding that would stand against acceptance."""
-    return _stray_severity(line) in {"blocker", "important"}
+    """Whether a line is a finding against acceptance: it begins so, or has it in brackets."""
+    found = _BRACKETED.finditer(line)
+    words = (_stray_severity(line), *(known_severity(one["word"]) for one in found))
+    return not {"blocker", "important"}.isdisjoint(words)
 
 
 def _stray_severity(line: str) -> str | None:

@@ -122,6 +122,8 @@ def test_a_finding_is_read_in_many_forms(label: str, line: str, severity: str) -
         pytest.param("## Critical issues\ntone: insult", id="unknown heading"),
         pytest.param("ISSUES: tone insults", id="unknown label in a line"),
         pytest.param("BLOCKER: it insults the reader", id="under no label"),
+        pytest.param("SUGGESTION: tone (blocker): insult", id="bracketed among suggestions"),
+        pytest.param("OVERALL: tone [critical] insults", id="bracketed in a remark"),
         pytest.param("SUGGESTION: try again\n[blocker] tone: insult", id="among suggestions"),
         pytest.param("OVERALL:\nfine\n[critical] tone: insult", id="among remarks"),
         pytest.param("FINDINGS:\n- [blocker] tone: x\n\nIt deletes data.\nSee above.", id="prose"),
@@ -137,8 +139,9 @@ def test_a_finding_is_never_passed_over(findings: str) -> None:
         assert found.problems
 
 
-def test_a_blocker_before_the_labels_counts() -> None:
-    text = "[blocker] tone: insult\nSCORES:\n- tone: 0.9 (nearly)\n- clear style: 1.0"
+@pytest.mark.parametrize("line", ["[blocker] tone: insult", "tone (blocker): insult"])
+def test_a_blocker_before_the_labels_counts(line: str) -> None:
+    text = f"{line}\nSCORES:\n- tone: 0.9 (nearly)\n- clear style: 1.0"
     assert isinstance(read_judgement(text, TWO), BadReply)
 
 
@@ -355,7 +358,8 @@ def test_no_reader_invents_a_score_or_drops_a_blocker(text: str) -> None:
         assert found.problems
         return
     assert f"quality: {found.scores[0].score:g}" in text or found.scores[0].score == 1.0
-    assert "-0.4" not in text
+    # Under these labels it is what a finding says, and no score.
+    assert "-0.4" not in text or "FINDINGS:" in text or "SUGGESTION:" in text
     graves = [line for line in text.splitlines() if "blocker]" in line.lower()]
     graves += [line for line in text.splitlines() if "(blocker)" in line or line[:9] == "CRITICAL:"]
     assert sum(one.severity == "blocker" for one in found.findings) >= len(set(graves))
