@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
+from cyclopts import App
 from pydantic.fields import FieldInfo
 from rich.console import Console
 
@@ -58,13 +59,24 @@ class Setting:
 def command_page() -> str:
     """The help of all commands as one page."""
     nowhere = Console(file=io.StringIO())
-    text = build("0", nowhere, nowhere).generate_docs()
+    app = build("0", nowhere, nowhere)
+    _pass_down(app)
+    text = app.generate_docs()
     # Under `python -m pytest` cyclopts leaves `-m pytest` of the caller in each usage line.
     text = re.sub(r"^(perdure [a-z ]+?) -m \S+", r"\1", text, flags=re.MULTILINE)
     _, start, rest = text.partition("**Start**:")
-    rest = re.sub(r" \*\[default: (?:False|\(\))\]\*", "", start + rest)
-    rest = rest.replace("**Parameters**:", "**Options**:")
+    rest = f"{start}{rest}".replace("**Parameters**:", "**Options**:")
     return f"{MADE}{COMMANDS}\n{rest.rstrip()}\n"
+
+
+def _pass_down(app: App) -> None:
+    """Give the commands below the defaults of their parent, as they have when they are called.
+
+    `generate_docs` of cyclopts 5.4 gives them to the first level alone, and invents `--no-…` below.
+    """
+    for command in app.resolved_commands().values():
+        command.default_parameter = command.default_parameter or app.default_parameter
+        _pass_down(command)
 
 
 def settings_page() -> str:

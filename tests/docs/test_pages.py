@@ -110,6 +110,15 @@ def test_the_reference_has_every_command(app: App) -> None:
     assert set(commands(app)) <= shown
 
 
+def test_the_reference_has_no_option_that_help_has_not() -> None:
+    option = re.compile(r"--[a-z][a-z-]*")
+    shown = (DOCS.parent / "tests/architecture/surface/commands.txt").read_text(encoding="utf-8")
+    listed = re.findall(r"^\* `([^`]+)`", page("cli-reference.md"), re.MULTILINE)
+    named = {name for line in listed for name in option.findall(line)}
+    assert "--detach" in named
+    assert named <= set(option.findall(shown))
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_that_repeat_code_are_made_from_it(name: str) -> None:
     assert page(name) == PAGES[name](), "Write it anew: make reference"

@@ -129,7 +129,7 @@ def build(
         console=console,
         error_console=error_console,
         help_format="plaintext",
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_default_shown),
     )
     for group, commands in GROUPS.items():
         for name, place in commands.items():
@@ -138,6 +138,13 @@ def build(
     if not any(called in commands for commands in GROUPS.values()):
         app.resolved_commands()
     return app
+
+
+def _default_shown(value: object) -> str | None:
+    """A default as help shows it, or None where it is nothing: a flag that is off, no text."""
+    if value is None or value is False or (isinstance(value, str | tuple) and not value):
+        return None
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def main(context: AppContext, argv: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ async def up(*, detach: bool = False, plugin: Plugins = (), session: Given) -> N
     """Start Temporal, the embedded model, a worker and the REST API together.
 
     Args:
-        detach: Run in the background until `perdure down`, or until 30 idle minutes have passed.
+        detach: Run in the background until `perdure down`, or until idle for `idle_minutes`.
         plugin: A file or module with tools, checks and hooks for the worker; may be repeated.
     """
     session.load_plugins(plugin)
