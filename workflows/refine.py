@@ -7,13 +7,14 @@ from temporalio import workflow
 from perdure.domain.budget import accounting as budgets
 from perdure.domain.refine.iteration_rules import (
     CONDITION_ROWS,
-    apply_rescored_best,
     cut_decision,
     end_detail,
     facts_of,
     note_draft,
     quality_met,
     record_of,
+    take_rescored_best,
+    with_rescored_best,
 )
 from perdure.domain.refine.planning import with_fix_steps
 from perdure.domain.refine.result import refine_result
@@ -237,8 +238,9 @@ class RefineLoop(ControlHandlers):
         ):
             return facts, decision
         await self.amendments.adopt()
+        take_rescored_best(state)
         facts = facts_of(
-            apply_rescored_best(state),
+            with_rescored_best(state),
             settings=self.run.spec.refine,
             rubric=self.run.rubric,
             now=workflow.now(),

@@ -291,20 +291,22 @@ def rescore_best(
     )
 
 
-def apply_rescored_best(state: RefineState) -> RefineState:
-    """The state in which a decision is made by an amended rubric: on its score of the best output.
+def take_rescored_best(state: RefineState) -> None:
+    """Take the score by an amended rubric for the newest draft, if that is the best output."""
+    if state.kept is None or state.kept.iteration != state.iteration:
+        return
+    rescored = with_rescored_best(state)
+    state.draft, state.trajectory, state.last = rescored.draft, rescored.trajectory, state.best
 
-    A newest draft that is the best one takes that score for good, another one keeps its own.
-    """
-    kept = state.kept
-    if kept is None:
+
+def with_rescored_best(state: RefineState) -> RefineState:
+    """The state to decide on by an amended rubric: with its score of the best output."""
+    if state.kept is None:
         return state
-    draft = state.draft.model_copy(update={"evaluation": kept.evaluation})
+    draft = state.draft.model_copy(update={"evaluation": state.kept.evaluation})
     # A score by the older rubric is nothing that this one could have fallen from.
-    rescored_now = {"current": kept.score, "previous": None}
+    rescored_now = {"current": state.kept.score, "previous": None}
     trajectory = state.trajectory.model_copy(update=rescored_now)
-    if kept.iteration == state.iteration:
-        state.draft, state.trajectory, state.last = draft, trajectory, state.best
     return state.model_copy(update={"draft": draft, "trajectory": trajectory})
 
 
