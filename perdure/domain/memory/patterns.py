@@ -223,9 +223,10 @@ def episodes_worth_telling(pattern: Pattern, episodes: Iterable[Episode]) -> Seq
         and may_enter(episode)
     ]
     found.sort(key=lambda item: (-(item.best_score or 0.0), -item.created.timestamp(), item.id))
-    # Backwards, so that of equal ones the best, which comes first, is the one that stays.
-    once = {(episode.goal, episode.text): episode for episode in reversed(found)}
-    return [episode for episode in found if episode in once.values()][:EPISODES_TOLD]
+    once: dict[tuple[str, str], Episode] = {}
+    for episode in found:
+        once.setdefault((episode.goal, episode.text), episode)
+    return list(once.values())[:EPISODES_TOLD]
 
 
 def categories_of(pattern: Pattern) -> tuple[str, ...]:
