@@ -8,8 +8,11 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
+from cyclopts import ValidationError as UnfitValue
+from pydantic import ValidationError
 
 from perdure.domain.foundation.errors import InvalidInput
+from perdure.domain.foundation.problems import allowed_in_words
 
 JSON_FLAG = "--json"
 # What is given behind `=` may have several lines.
@@ -98,4 +101,8 @@ def _is_dashed_text(word: str) -> bool:
 def _told(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"Too many words: {' '.join(error.unused_tokens or ())}"
+    # Else in the words of pydantic, with a link to its documentation.
+    if isinstance(error, UnfitValue) and isinstance(error.__cause__, ValidationError):
+        allowed = allowed_in_words(error.__cause__.errors()[0])
+        error.exception_message = f"Allowed: {allowed}."
     return str(error).strip()

@@ -71,6 +71,15 @@ def test_a_program_gets_one_document_of_a_report(perdure: Installation) -> None:
     assert (perdure.folder / "a.csv").read_text(encoding="utf-8").count("\n") == 2
 
 
+@pytest.mark.parametrize("amount", ["nan", "inf"])
+def test_an_amount_that_is_no_number_is_refused_in_our_words(
+    perdure: Installation, amount: str
+) -> None:
+    assert perdure.run("experiment", "resume", "exp-1", "--cost-usd", amount) == 2
+    assert "for --cost-usd. Allowed: a finite number." in perdure.err
+    assert "pydantic" not in perdure.err
+
+
 @pytest.fixture
 def away(perdure: Installation, monkeypatch: pytest.MonkeyPatch) -> list[StoreAway]:
     """The errors that whoever asks for an experiment's state gets first, one after the other."""
