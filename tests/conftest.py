@@ -21,8 +21,10 @@ from promised import promised
 from temporalio.testing import WorkflowEnvironment
 
 SERVERS = frozenset({"server", "s3_server", "postgresql_server"})
-STARTERS = tuple(  # of git, sandboxes, servers of tools and bounded processes
-    f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")
+STARTERS = (  # of git, sandboxes, servers of tools, bounded processes and whole commands
+    *(f"tests/adapters/{folder}/" for folder in ("bounded_process", "git", "mcp", "sandbox")),
+    *(f"tests/interfaces/cli/test_{name}.py" for name in ("odd_processes", "no_services")),
+    "tests/local_services/test_plugin_trial.py",
 )
 SELDOM = ("long", "slow", "browser", "model")
 # A limit is there to end a test that hangs, however busy the machine is.

@@ -135,6 +135,7 @@ class Installation:
                 await SqlErasure(self.database).drop([row.id])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )

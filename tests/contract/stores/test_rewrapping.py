@@ -81,6 +81,7 @@ async def test_an_entry_that_a_run_changes_meanwhile_is_found_by_its_new_text(
     assert await found(database, "grapes") == []
 
 
+@pytest.mark.long
 async def test_the_old_texts_are_not_held_all_at_once(tmp_path: Path) -> None:
     home, bytes_each, rows = tmp_path / "home", 20_000, 1_000
     before = await open_stores(home, encryption_keys=(OLD,))

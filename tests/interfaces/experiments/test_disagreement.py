@@ -188,6 +188,7 @@ def test_few_inputs_have_no_order(scores: list[tuple[float, float]]) -> None:
     assert not {AWAY, BLIND, WRONG_ARM} & set(told(scores))
 
 
+@pytest.mark.long
 @given(st.lists(SCORE, min_size=UNRELATED, max_size=60, unique=True))
 def test_the_reverse_order_is_always_told(scores: list[float]) -> None:
     alike = max(scores) - min(scores) < 0.11

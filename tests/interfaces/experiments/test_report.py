@@ -63,6 +63,7 @@ def test_a_known_effect_is_found_and_its_size_is_in_the_interval(seed: int) -> N
     assert "at the same spend" in pair.sentence
 
 
+@pytest.mark.long
 def test_no_effect_is_called_no_effect() -> None:
     called = [made(effect(0.0, seed)).pairs[0] for seed in range(20)]
     assert sum(pair.difference.differs for pair in called) <= 2
