@@ -128,6 +128,16 @@ class LineReader:
         """Whether a line can only be an entry of its own: it begins with a name or a severity."""
         return self._named(line)[0] is not None or _stray_severity(line) is not None
 
+    def stands_against(self, line: str) -> bool:
+        """Whether a line is a finding against acceptance: it begins so, or does after a name.
+
+        Brackets further on are thoughts, such as "I found nothing (blocker)".
+        """
+        name, rest = self._named(line)
+        bracket = _BRACKETED.match(rest.lstrip(_LEFT)) if name else None
+        is_grave = bracket is not None and known_severity(bracket["word"]) != "suggestion"
+        return is_grave or reads_as_finding(line)
+
     def _head(self, text: str) -> tuple[str | None, str | None, str]:
         """Severity, dimension, and what is said, in whichever order the first two stand."""
         severity: str | None = None
@@ -210,10 +220,8 @@ def speaks_against(line: str) -> bool:
 
 
 def reads_as_finding(line: str) -> bool:
-    """Whether a line is a finding against acceptance: it begins so, or has it in brackets."""
-    found = _BRACKETED.finditer(line)
-    words = (_stray_severity(line), *(known_severity(one["word"]) for one in found))
-    return not {"blocker", "important"}.isdisjoint(words)
+    """Whether a line begins as a finding that would stand against acceptance."""
+    return _stray_severity(line) in {"blocker", "important"}
 
 
 def _stray_severity(line: str) -> str | None:

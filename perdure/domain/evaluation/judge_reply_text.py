@@ -25,7 +25,6 @@ from perdure.domain.evaluation.judge_reply_lines import (
     FIX,
     NOTHING,
     LineReader,
-    reads_as_finding,
     speaks_against,
 )
 from perdure.domain.evaluation.scores import known_severity
@@ -97,7 +96,7 @@ def read_labelled(text: str, dimensions: Sequence[str]) -> Labelled | None:
     resolved = [
         _or_problem(lines.resolved(one), problems) for one in sections.entries.get("resolved", ())
     ]
-    suggestion = _suggestion(sections, problems)
+    suggestion = _suggestion(sections, lines, problems)
     read = [one for one in findings if one]
     fields: dict[str, JsonValue] = {
         "dimensions": [_with_gap(one, read, suggestion) for one in scores if one],
@@ -149,14 +148,15 @@ def _sections(text: str, lines: LineReader) -> _Sections:
             if not is_remark and rest and not NOTHING.fullmatch(rest):
                 found.unknown.append(label.upper())
             # A summary decides nothing, but a blocker that is told in it does.
-            if label in _REMARKS and reads_as_finding(rest):
+            if label in _REMARKS and lines.stands_against(rest):
                 found.strays.append(rest)
             line = rest if known else ""
         bare = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
         if not bare or NOTHING.fullmatch(bare):
             continue
         if current is None:
-            _outside(found, bare, is_remark=is_remark, label=label)
+            if lines.stands_against(bare) or (not is_remark and label is None):
+                found.strays.append(bare)
             found.asides.append(bare)
         elif current and _continues(raw, bare, bulleted=bulleted, lines=lines):
             current[-1] = f"{current[-1]} {bare}"
@@ -164,11 +164,6 @@ def _sections(text: str, lines: LineReader) -> _Sections:
             current.append(bare)
             bulleted = bare != line
     return found
-
-
-def _outside(found: _Sections, line: str, *, is_remark: bool, label: str | None) -> None:
-    if reads_as_finding(line) or (not is_remark and label is None):
-        found.strays.append(line)
 
 
 def _continues(raw: str, bare: str, *, bulleted: bool, lines: LineReader) -> bool:
@@ -188,11 +183,11 @@ def _label(line: str) -> tuple[str | None, str]:
     return None, line
 
 
-def _suggestion(sections: _Sections, problems: list[str]) -> str:
+def _suggestion(sections: _Sections, lines: LineReader, problems: list[str]) -> str:
     said = [
         one for label in ("suggestion", "suggestions") for one in sections.entries.get(label, ())
     ]
-    graver = [one for one in said if reads_as_finding(one)]
+    graver = [one for one in said if lines.stands_against(one)]
     problems += [f"{_short(one)!r} is a finding; put it under FINDINGS." for one in graver]
     return " ".join(said)
 

@@ -145,6 +145,15 @@ def test_a_blocker_before_the_labels_counts(line: str) -> None:
     assert isinstance(read_judgement(text, TWO), BadReply)
 
 
+@pytest.mark.parametrize("place", ["{}\n", "SUMMARY: {}\n"])
+@pytest.mark.parametrize(
+    "thought", ["My confidence is (high).", "No issue (blocker) is left.", "Tone is fine [minor]."]
+)
+def test_a_severity_in_thoughts_is_no_finding(place: str, thought: str) -> None:
+    text = f"{place.format(thought)}SCORES:\ntone: 1.0\nclear style: 1.0"
+    assert isinstance(read_judgement(text, TWO), Judgement)
+
+
 def test_thoughts_before_the_labels_do_no_harm() -> None:
     text = "I read it twice.\nIt is kind.\n\nSCORES:\ntone: 1.0\nclear style: 1.0\nSUMMARY: good"
     assert isinstance(read_judgement(text, TWO), Judgement)
