@@ -243,9 +243,9 @@ def test_another_version_or_environment_of_python_is_another_worker(
 
 def test_a_command_may_start_the_worker_as_its_child(tmp_path: Path) -> None:
     path = tmp_path / "ready"
-    # It ends by itself once its input is closed.
+    # It ends by itself once its input is closed. A shell gives `&` no input but by another number.
     command = subprocess.Popen(
-        ["sh", "-c", "cat <&0 & echo $!; wait"],
+        ["sh", "-c", "exec 3<&0; cat <&3 & echo $!; wait"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0,
     )  # fmt: skip
     with command as started:
