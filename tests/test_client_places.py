@@ -41,6 +41,8 @@ def in_a_fork(work):
         print(f"The child ended with status {how}.", file=sys.stderr)
 """
 
+OWN = "print(asyncio.run(answered()))"
+
 
 async def ran(site: Installation, program: str, folder: Path) -> tuple[int | None, str, str]:
     """The exit code, output and errors of a program that runs against an installation."""
@@ -101,6 +103,31 @@ print(asyncio.run(answered()))
         tmp_path,
     )
     assert told == ["Said."] * 3
+
+
+@pytest.mark.parametrize("work", ["pass", OWN], ids=["without a client", "with a client"])
+@pytest.mark.parametrize(
+    "before",
+    [OWN, "loop = asyncio.new_event_loop(); left = loop.run_until_complete(Client.connect())"],
+    ids=["of a closed one", "of an open one"],
+)
+async def test_a_fork_ends_like_any_program(
+    site: Installation, tmp_path: Path, before: str, work: str
+) -> None:
+    program = f"""
+import signal
+{before}
+sys.stdout.flush()
+child = os.fork()
+if child:
+    print(os.waitpid(child, 0)[1])
+else:
+    signal.alarm(30)
+    {work}
+    sys.exit()
+"""
+    answers = [before, work].count(OWN) * ["Said."]
+    assert await printed(site, program, tmp_path) == [*answers, "0"]
 
 
 async def test_a_program_that_fails_with_an_open_client_shows_its_own_error_alone(

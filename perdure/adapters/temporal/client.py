@@ -1,11 +1,13 @@
 """Connects to Temporal, with address, profile, converter and plugins; says why if it fails."""
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from temporalio.client import Client, Plugin
 from temporalio.converter import DataConverter
@@ -32,6 +34,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 FORKED = "across forks"
 
 _log = get_logger(__name__)
+_runtimes: WeakSet[Runtime] = WeakSet()
 
 
 def address_of(settings: Settings, fallback: str) -> str:
@@ -143,7 +146,8 @@ async def connected(
                         data_converter=converter,
                         plugins=plugins,
                         runtime=runtime,
-                    )
+                    ),
+                    runtime,
                 )
             if reference is not None:
                 _keep_renewed(client, reference)
@@ -163,18 +167,38 @@ async def connected(
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-async def _with_a_runtime(connecting: Callable[[], Awaitable[Client]]) -> Client:
+async def _with_a_runtime(
+    connecting: Callable[[], Awaitable[Client]], runtime: Runtime | None
+) -> Client:
     """Connect; a process that was forked off gets a runtime of Temporal's core of its own.
 
     The one that it inherited has no threads. The SDK refuses it, for every client of the process.
     """
+    _runtimes.add(runtime or Runtime.default())
     try:
         return await connecting()
     except AssertionError as error:
         if FORKED not in str(error):
             raise
     Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
+    _runtimes.add(Runtime.default())
     return await connecting()
+
+
+def _keep_what_was_inherited() -> None:
+    """Keep the runtimes of the process that this one was forked off, until this one ends.
+
+    To drop one means to wait for its threads, which are not here: the process would hang or crash,
+    when it opens a client of its own or at the latest when it ends. No variable holds for so long,
+    so the interpreter is told of one more reference to each.
+    """
+    import ctypes  # few programs fork
+
+    for runtime in _runtimes:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(runtime))
+
+
+os.register_at_fork(after_in_child=_keep_what_was_inherited)
 
 
 def _options(profile: ClientConfigProfile, address: str) -> ClientConnectConfig:
