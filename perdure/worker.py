@@ -26,10 +26,11 @@ from perdure.composition.client_services import loops_of
 from perdure.composition.parts import open_parts
 from perdure.domain.foundation.errors import PerdureError, ServiceUnavailable, StoreAway
 from perdure.fleet.fleet import Fleet
+from perdure.fleet.forked_processes import end_forked_processes, handle_no_signals_in_forks
 from perdure.fleet.worker_deployment import own_build
 from perdure.fleet.worker_ends import end_in_any_case, no_longer_served, nobody_told
 from perdure.gateway.types import NAMED_OUTAGE_S
-from perdure.local_services.processes import share_heaps
+from perdure.local_services.processes import ENDING, share_heaps
 from perdure.local_services.ready_file import announce_ready, say_what_is_polled, withdraw_ready
 from perdure.local_services.register_search_attributes import register_search_attributes
 
@@ -127,12 +128,14 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
     def told(number: signal.Signals) -> None:
         if stop.is_set():
+            end_forked_processes()
             os._exit(128 + number)
         stop.set()
         _log.info("worker_drains", signal=number.name)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         asyncio.get_running_loop().add_signal_handler(number, told, number)
+    handle_no_signals_in_forks(ENDING)
 
 
 async def _main() -> None:
@@ -152,7 +155,10 @@ async def run_process(settings: Settings, stop: asyncio.Event) -> None:
         _log.error("worker_ends_unasked")
         end_in_any_case(settings.shutdown_grace_s + ENDING_S)
 
-    await run_worker(settings, stop, broken=broken)
+    try:
+        await run_worker(settings, stop, broken=broken)
+    finally:
+        end_forked_processes()
 
 
 def main() -> None:

@@ -70,6 +70,15 @@ async def end(ref: ProcessRef, *, grace_s: float) -> bool:
     return True
 
 
+def end_rest_of_group(leader: int) -> None:
+    """Kill what a process leaves in the group that it led; call it as soon as that has ended.
+
+    While one process of a group runs, no other process gets the id of the group.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
 async def end_surely(ref: ProcessRef, *, grace_s: float) -> bool:
     """`end`, for a process that somebody else may have started.
 

@@ -14,7 +14,13 @@ import psutil
 from perdure.domain.foundation.errors import RuntimeUnavailable
 from perdure.event_log import get_logger
 from perdure.local_services.logs import last_words, log_end
-from perdure.local_services.processes import ENDED, ProcessRef, end, process_ref
+from perdure.local_services.processes import (
+    ENDED,
+    ProcessRef,
+    end,
+    end_rest_of_group,
+    process_ref,
+)
 from perdure.local_services.state import PartState, PartStatus
 
 CPU_STEP_S = 0.5  # a process that only waits also uses a little
@@ -211,6 +217,7 @@ class Service:
                 await end(self.process, grace_s=self.launch.grace_s)
             # Reaps it. `end` counts a zombie as ended, and each one left keeps a process id.
             await exited
+            end_rest_of_group(child.pid)
             self.process = None
 
     async def _until_ready(

@@ -131,6 +131,20 @@ async def test_a_start_that_does_nothing_is_given_up(tmp_path: Path) -> None:
         await part(tmp_path, WAITS, never).keep()
 
 
+async def test_what_a_part_leaves_in_its_group_ends_with_it(tmp_path: Path, keep: Keep) -> None:
+    left = tmp_path / "left"
+    script = (
+        "import os, pathlib, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {WAITS!r}])\n"
+        f"pathlib.Path({str(left)!r}).write_text(str(child.pid))\n"
+        "os._exit(1)"
+    )
+    kept = part(tmp_path, script, never, optional=True)
+    keep(kept)
+    await eventually(lambda: kept.state.restarts == 1)
+    assert process_ref(int(left.read_text())) is None
+
+
 async def test_a_question_that_cannot_be_put_ends_nobody(tmp_path: Path, keep: Keep) -> None:
     asked: list[int] = []
 
