@@ -2,13 +2,17 @@
 
 from perdure.domain.delegation.spec import DelegationSpec
 from perdure.domain.delegation.state import BestResult, CurrentIteration, DelegationState
-from perdure.domain.evaluation.outcomes import Outcome, explain, with_nothing_to_show
+from perdure.domain.evaluation.outcomes import Outcome, explain
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.evaluation.scores import EvaluationMode, overall_score
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.iteration_record import spent_since
 from perdure.domain.run.result import Artifact, Mark, RunResult, Savings
-from perdure.domain.run.result_parts import exhausted_by, tree_artifacts
+from perdure.domain.run.result_parts import (
+    exhausted_by,
+    told_of_what_is_there,
+    tree_artifacts,
+)
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.scoring.combine import dimension_records, findings_of
 from perdure.domain.scoring.judging import evaluator_limit
@@ -129,15 +133,21 @@ def delegation_result(
     score = kept.score if kept else None
     explanation = state.verdict or explain(outcome, reason, detail)
     accepted = outcome == "accepted"
+    # A turn that only says how sure it is may be the best one, and has no output.
+    output = kept.output.hash if kept and kept.output else None
+    artifacts = (
+        *tree_artifacts(tree, kept=kept.tree if kept else None),
+        *(Artifact(kind="file", ref=path) for path in state.artifacts),
+    )
     return RunResult(
         id=run,
         kind="delegation",
         outcome=outcome,
         reason=reason,
-        explanation=explanation if kept else with_nothing_to_show(explanation),
+        explanation=told_of_what_is_there(explanation, output=output, artifacts=artifacts),
         quality_met=accepted or (score is not None and score >= spec.delegation.evaluation.accept),
         partial=not accepted,
-        output_ref=kept.output.hash if kept and kept.output else None,
+        output_ref=output,
         best=state.best,
         last=state.last,
         iterations=tuple(state.records),
@@ -145,10 +155,7 @@ def delegation_result(
         spend=spend_report(state, wall_time=wall_time),
         savings=_evaluator_part(state, spec),
         open_findings=findings_of(kept.evaluation if kept else None),
-        artifacts=(
-            *tree_artifacts(tree, kept=kept.tree if kept else None),
-            *(Artifact(kind="file", ref=path) for path in state.artifacts),
-        ),
+        artifacts=artifacts,
         tools_used=state.tools_used,
         exhausted=exhausted_by(outcome, reason, detail),
         skills=tuple(state.shelf.versions()),

@@ -1,11 +1,16 @@
 """The result that a run of roles ends with: the best iteration, every verdict, what it cost."""
 
-from perdure.domain.evaluation.outcomes import explain, with_nothing_to_show
+from perdure.domain.evaluation.outcomes import explain
 from perdure.domain.roles.iteration_rules import partial
 from perdure.domain.roles.state import KeptIteration, RoleState
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.result import RunResult
-from perdure.domain.run.result_parts import exhausted_by, tree_artifacts, unadopted
+from perdure.domain.run.result_parts import (
+    exhausted_by,
+    told_of_what_is_there,
+    tree_artifacts,
+    unadopted,
+)
 from perdure.domain.run.status_views import spend_report
 from perdure.domain.turns.turn import Ending
 
@@ -33,6 +38,8 @@ def role_result(
     """What the run returns; `kept` is the iteration that it delivers."""
     outcome, reason, detail = ending.outcome, ending.reason, ending.detail
     told = explanation or explain(outcome, reason, detail)
+    output = kept.output.hash if kept and kept.output else None
+    artifacts = tree_artifacts(tree, kept=kept.tree) if kept else ()
     review = state.last_review
     is_open = review is not None and review.word != "approved"
     return RunResult(
@@ -40,10 +47,10 @@ def role_result(
         kind="roles",
         outcome=outcome,
         reason=reason,
-        explanation=told if kept else with_nothing_to_show(told),
+        explanation=told_of_what_is_there(told, output=output, artifacts=artifacts),
         quality_met=kept is not None and kept.approved,
         partial=kept is None or kept.partial,
-        output_ref=kept.output.hash if kept and kept.output else None,
+        output_ref=output,
         best=state.best,
         last=state.last,
         iterations=tuple(state.records),
@@ -53,7 +60,7 @@ def role_result(
             finding.model_dump(mode="json", include=_FINDING_FIELDS)
             for finding in (review.findings if review and is_open else ())
         ),
-        artifacts=tree_artifacts(tree, kept=kept.tree) if kept else (),
+        artifacts=artifacts,
         tools_used=dict(state.tools_used),
         exhausted=exhausted_by(outcome, reason, detail),
         transcript=_transcript(state),

@@ -1,6 +1,8 @@
 """Parts of a result that all loops make in the same way."""
 
-from perdure.domain.evaluation.outcomes import Outcome
+from collections.abc import Sequence
+
+from perdure.domain.evaluation.outcomes import Outcome, with_nothing_to_show
 from perdure.domain.evaluation.rubric import Rubric
 from perdure.domain.run.bookkeeping_messages import SnapshotReport
 from perdure.domain.run.control import Control
@@ -37,3 +39,17 @@ def tree_artifacts(tree: SnapshotReport | None, *, kept: str | None = None) -> t
         return (files,)
     note = "take over with `perdure apply`"
     return (files, Artifact(kind="patch", ref=tree.patch.hash, note=note))
+
+
+def told_of_what_is_there(
+    explanation: str, *, output: str | None, artifacts: Sequence[Artifact]
+) -> str:
+    """An explanation, which speaks of no result where there is neither a text nor a change.
+
+    Args:
+        explanation: why the run ended.
+        output: the address of the text.
+        artifacts: of the run. The tree of a working copy that nobody changed is no result.
+    """
+    shown = output or any(one.kind != "tree" for one in artifacts)
+    return explanation if shown else with_nothing_to_show(explanation)
