@@ -145,7 +145,6 @@ async def connected(
                         **_options(profile, address),
                         data_converter=converter,
                         plugins=plugins,
-                        runtime=runtime,
                     ),
                     runtime,
                 )
@@ -168,7 +167,7 @@ async def connected(
 
 
 async def _with_a_runtime(
-    connecting: Callable[[], Awaitable[Client]], runtime: Runtime | None
+    connecting: Callable[..., Awaitable[Client]], runtime: Runtime | None
 ) -> Client:
     """Connect; a process that was forked off gets a runtime of Temporal's core of its own.
 
@@ -176,13 +175,13 @@ async def _with_a_runtime(
     """
     _runtimes.add(runtime or Runtime.default())
     try:
-        return await connecting()
+        return await connecting(runtime=runtime)
     except AssertionError as error:
         if FORKED not in str(error):
             raise
     Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
     _runtimes.add(Runtime.default())
-    return await connecting()
+    return await connecting(runtime=runtime)
 
 
 def _keep_what_was_inherited() -> None:
