@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from installation import Installation, WorkerProcess
-from page_visit import signed_in, unfold
+from page_visit import answered_by_mouse, signed_in, unfold
 from playwright.async_api import Browser, Page, expect
 from rest import Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -100,7 +100,7 @@ async def _approved_with_the_change_in_view(page: Page, rest: Rest) -> None:
     await page.get_by_role("link", name="Inbox").click()
     card = page.locator(".card", has_text="release notes")
     await expect(card.locator("pre.diff")).to_contain_text("+- faster start", timeout=SOON_MS)
-    await card.get_by_role("button", name="Approve").click()
+    await answered_by_mouse(card.get_by_role("button", name="Approve"))
     await expect(page.locator(".card", has_text="release notes")).to_have_count(0, timeout=SOON_MS)
     await page.goto(f"{rest.url}/runs/{run}")
     await _ends(page, "accepted")
@@ -146,9 +146,9 @@ async def test_of_two_people_at_one_question_the_second_is_told(stage, rest, bro
     second = people[1]
     # Their inbox no longer renews itself, as on a bad connection.
     await second.route("**/inbox", lambda route: route.abort())
-    await asked[0].get_by_role("button", name="Approve").click()
+    await answered_by_mouse(asked[0].get_by_role("button", name="Approve"))
     await expect(asked[0]).to_have_count(0, timeout=SOON_MS)
-    await asked[1].get_by_role("button", name="Deny").click()
+    await answered_by_mouse(asked[1].get_by_role("button", name="Deny"))
     await expect(second.get_by_role("heading")).to_have_text("Your answer was not taken")
     result = await stage.site.gateway.result(stage.scenes.approval)
     assert result.outcome == "accepted"

@@ -1,6 +1,7 @@
 """What somebody typed is never lost, is sent once, and no tap hits what it was not meant for."""
 
 import pytest
+from page_visit import answered_by_mouse
 from playwright.async_api import Locator, Page, expect
 from waiting import eventually
 
@@ -167,6 +168,6 @@ async def test_the_scores_of_several_dimensions_arrive(stage, rest, page):
     for at, (score, words) in enumerate((("0.9", "warm"), ("0.8", "one tree"))):
         await card.get_by_label("Score from 0 to 1").nth(at).fill(score, timeout=SOON_MS)
         await card.get_by_label("What is missing").nth(at).fill(words)
-    await card.get_by_role("button", name="Send the scores").click()
+    await answered_by_mouse(card.get_by_role("button", name="Send the scores"))
     await page.wait_for_url("**/inbox?had=*")
     assert (await rest.ended(run))["best"]["score"] == pytest.approx(0.85)

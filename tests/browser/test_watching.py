@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from page_visit import signed_in
+from page_visit import answered_by_mouse, signed_in
 from playwright.async_api import Browser, Page, expect
 from rest import APPROVED, ASKING, Rest, scripted, served
 from temporalio.testing import WorkflowEnvironment
@@ -36,7 +36,7 @@ async def test_what_one_person_answers_the_other_sees_without_a_reload(
         await expect(page.get_by_role("button", name="Approve")).to_be_visible(timeout=SOON_MS)
     keys = [await page.locator("#now [name=form_key]").first.input_value() for page in (ann, ben)]
     assert keys[0] != keys[1], "each has the key of the own session"
-    await ann.get_by_role("button", name="Approve").click()
+    await answered_by_mouse(ann.get_by_role("button", name="Approve"))
     for page in (ann, ben):
         accepted = page.locator(".sentence .state")
         await expect(accepted).to_have_text("accepted", timeout=SOON_MS)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx2
-from playwright.async_api import Page
+from playwright.async_api import Locator, Page
 from rest import Rest
 from web_ui import patient
 
@@ -15,6 +15,7 @@ from perdure.interfaces.web.cookies import cookie_name
 
 HEADING = re.compile(r"<h([1-6])\b")
 PROSE = re.compile(r'<div class="prose.*?</div>', re.DOTALL)  # has headings of its own
+MOVED = "have just moved, and nothing was sent"
 FORM_KEY = re.compile(r'name="form_key" value="([0-9a-f]{64})"')
 
 
@@ -69,6 +70,16 @@ async def unfold(page: Page) -> None:
     for group in await page.locator("details.group").all():
         if await group.get_attribute("open") is None:
             await group.locator("summary").click()
+
+
+async def answered_by_mouse(button: Locator) -> None:
+    """Press a button of a question; a press too soon after it came or moved sends nothing."""
+    news = button.page.locator("#news")
+    while True:
+        await button.click()
+        if MOVED not in (await news.text_content() or ""):
+            return
+        await news.evaluate("one => { one.textContent = ''; }")
 
 
 async def signed_in(page: Page, rest: Rest, *scopes: Scope) -> Page:
