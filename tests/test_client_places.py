@@ -1,4 +1,4 @@
-"""A client belongs to the process and the event loop that opened it; each other opens its own."""
+"""A client belongs to the process and the event loop that opened it; what else opens one."""
 
 import asyncio
 import os
@@ -87,16 +87,48 @@ loop.run_until_complete(client.close())
     assert said == "Said."
     words = "\n".join(refused)
     assert words.count("Connections do not survive a fork.") == 2
-    assert words.count("Open a client in each process, after the fork") == 2
+    assert words.count("Open the first client of the parent after the fork") == 2
 
 
-async def test_a_fork_opens_a_client_beside_that_of_its_parent(
+USED = """
+from temporalio.client import Client as Plain
+asyncio.run(Plain.connect(os.environ["TEMPORAL_ADDRESS"]))
+"""
+OPEN = "loop = asyncio.new_event_loop(); left = loop.run_until_complete(Client.connect())"
+
+
+@pytest.mark.parametrize(
+    ("before", "parent"),
+    [(OWN, "process {}"), (OPEN, "process {}"), (USED, "another one")],
+    ids=["of a closed client", "of an open one", "of a client of the SDK"],
+)
+async def test_no_fork_of_a_connected_process_opens_a_client(
+    site: Installation, tmp_path: Path, before: str, parent: str
+) -> None:
+    program = f"""
+{before}
+print(os.getpid())
+in_a_fork(lambda: asyncio.run(answered()))
+in_a_fork(lambda: in_a_fork(lambda: asyncio.run(answered())))
+"""
+    told = await printed(site, program, tmp_path)
+    pid = told[told[0] == "Said."]
+    words = "\n".join(told)
+    assert words.count(f"was forked off from {parent.format(pid)} after that had connected") == 2
+    assert words.count("start this process without a fork: multiprocessing.get_context") == 2
+
+
+async def test_who_forks_first_has_a_client_in_each_process(
     site: Installation, tmp_path: Path
 ) -> None:
     told = await printed(
         site,
         """
-print(asyncio.run(answered()))
+async def unused():
+    await (await Client.connect(start=False)).close()
+
+asyncio.run(unused())
+in_a_fork(lambda: print(asyncio.run(answered())))
 in_a_fork(lambda: print(asyncio.run(answered())))
 print(asyncio.run(answered()))
 """,
@@ -105,10 +137,26 @@ print(asyncio.run(answered()))
     assert told == ["Said."] * 3
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+async def test_processes_without_a_fork_open_clients_beside_their_parent(
+    site: Installation, tmp_path: Path, method: str
+) -> None:
+    program = f"""
+import multiprocessing
+
+def said(number):
+    return asyncio.run(answered())
+
+if __name__ == "__main__":
+    print(said(0))
+    with multiprocessing.get_context("{method}").Pool(2) as pool:
+        print(*pool.map(said, range(2)), sep="\\n")
+"""
+    assert await printed(site, program, tmp_path) == ["Said."] * 3
+
+
 @pytest.mark.parametrize(
-    "before",
-    [OWN, "loop = asyncio.new_event_loop(); left = loop.run_until_complete(Client.connect())"],
-    ids=["of a closed one", "of an open one"],
+    "before", [OWN, OPEN], ids=["of a closed one", "of an open one"]
 )
 async def test_a_fork_ends_like_any_program(
     site: Installation, tmp_path: Path, before: str

@@ -18,7 +18,7 @@ from perdure.adapters.settings.working_folder import working_folder
 from perdure.adapters.stores.clock import utc_now
 from perdure.adapters.stores.open_stores import Stores, stores_of
 from perdure.adapters.telemetry import Telemetry, start_telemetry
-from perdure.adapters.temporal.client import address_of, connect, strict
+from perdure.adapters.temporal.client import address_of, connect, refuse_in_a_fork, strict
 from perdure.composition.maintenance import collect_garbage, erasing, why_not_replayed
 from perdure.domain.foundation.errors import ServiceUnavailable
 from perdure.domain.ports import Endpoints
@@ -69,6 +69,7 @@ async def services(
     With a named server, nothing is started unless `with_worker` is set: a worker here would take
     tasks that are meant for the workers there, and run them in the environment of the caller.
     """
+    refuse_in_a_fork()  # before telemetry starts threads of Temporal's core
     runtime = EmbeddedRuntime(settings)
     if start:
         endpoints = await _start_services(runtime, settings, on_progress, with_worker=with_worker)

@@ -43,7 +43,9 @@ class Opening:
             raise NotAllowed(
                 f"This client was opened by process {self._process}, and this is process "
                 f"{os.getpid()}. Connections do not survive a fork.",
-                cure="Open a client in each process, after the fork: await Client.connect().",
+                cure="Open the first client of the parent after the fork, or start this process "
+                'without one: multiprocessing.get_context("spawn"), or subprocess. Then open a '
+                "client in each process: await Client.connect().",
             )
         if self._loop is not _running_loop():
             raise NotAllowed(

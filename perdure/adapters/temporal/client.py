@@ -3,16 +3,15 @@
 import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from temporalio.client import Client, Plugin
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
-from temporalio.runtime import Runtime, TelemetryConfig
+from temporalio.runtime import Runtime
 
 from perdure.adapters.handing_on import HandedOn
 from perdure.adapters.settings.variables import Settings
@@ -20,7 +19,7 @@ from perdure.adapters.telemetry import Telemetry
 from perdure.adapters.temporal.activity_context import StepLoggingPlugin
 from perdure.adapters.temporal.data_converter import data_converter
 from perdure.adapters.temporal.encryption_keys import encryption_keys
-from perdure.domain.foundation.errors import InvalidInput, ServiceUnavailable
+from perdure.domain.foundation.errors import InvalidInput, NotAllowed, ServiceUnavailable
 from perdure.domain.ports import BlobStore
 from perdure.event_log import get_logger
 
@@ -35,6 +34,7 @@ FORKED = "across forks"
 
 _log = get_logger(__name__)
 _runtimes: WeakSet[Runtime] = WeakSet()
+_forked_from: int | None = None
 
 
 def address_of(settings: Settings, fallback: str) -> str:
@@ -79,6 +79,7 @@ async def connect(
         ServiceUnavailable: the server does not answer, or refuses this client.
         InvalidInput: the key or codec that a setting names is not available, or the address or a
             file of the connection cannot be used.
+        NotAllowed: this process was forked off from one that had connected before.
     """
     codec = None
     if settings.payload_codec is not None:
@@ -131,7 +132,9 @@ async def connected(
     Raises:
         ServiceUnavailable: as for `connect`.
         InvalidInput: the address or a file of the connection cannot be used.
+        NotAllowed: as for `connect`.
     """
+    refuse_in_a_fork()
     limit_s = CONNECT_WITHIN_S if within_s is None else within_s
     clock, pause, told = asyncio.get_running_loop().time, FIRST_PAUSE_S, False
     began = clock()
@@ -139,18 +142,20 @@ async def connected(
         try:
             # Without this limit, the client would retry a silent server again and again.
             async with asyncio.timeout(limit_s):
-                client = await _with_a_runtime(
-                    partial(
-                        Client.connect,
-                        **_options(profile, address),
-                        data_converter=converter,
-                        plugins=plugins,
-                    ),
-                    runtime,
+                _runtimes.add(runtime or Runtime.default())
+                client = await Client.connect(
+                    **_options(profile, address),
+                    data_converter=converter,
+                    plugins=plugins,
+                    runtime=runtime,
                 )
             if reference is not None:
                 _keep_renewed(client, reference)
             return client
+        except AssertionError as error:  # the program had a runtime of its own before the fork
+            if FORKED not in str(error):
+                raise
+            raise _not_in_a_fork("another one") from error
         # `OSError` includes the timeout; the client raises `RuntimeError` for everything else.
         except (RuntimeError, OSError, ValueError) as error:
             failure = _why(error, address, profile, reference)
@@ -166,38 +171,43 @@ async def connected(
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-async def _with_a_runtime(
-    connecting: Callable[..., Awaitable[Client]], runtime: Runtime | None
-) -> Client:
-    """Connect; a process that was forked off gets a runtime of Temporal's core of its own.
+def refuse_in_a_fork() -> None:
+    """Raise `NotAllowed` in a process forked off from one that had connected to Temporal.
 
-    The one that it inherited has no threads. The SDK refuses it, for every client of the process.
+    The threads of Temporal's core park in a table that is one for the whole process. In a fork the
+    table still names the threads of the parent. Now and then a client there would crash, or wait
+    for ever for a thread that does not exist, even with a runtime of its own.
     """
-    _runtimes.add(runtime or Runtime.default())
-    try:
-        return await connecting(runtime=runtime)
-    except AssertionError as error:
-        if FORKED not in str(error):
-            raise
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig()), error_if_already_set=False)
-    _runtimes.add(Runtime.default())
-    return await connecting(runtime=runtime)
+    if _forked_from is not None:
+        raise _not_in_a_fork(f"process {_forked_from}")
 
 
-def _keep_what_was_inherited() -> None:
-    """Keep the runtimes of the process that this one was forked off, until this one ends.
+def _not_in_a_fork(parent: str) -> NotAllowed:
+    return NotAllowed(
+        f"This process was forked off from {parent} after that had connected to Temporal. "
+        "Connections do not survive a fork, and no new one is possible here.",
+        cure="Connect in the parent only after it has forked, or start this process without a "
+        'fork: multiprocessing.get_context("spawn"), or subprocess.',
+    )
 
-    To drop one means to wait for its threads, which are not here: the process would hang or crash,
-    when it opens a client of its own or at the latest when it ends. No variable holds for so long,
-    so the interpreter is told of one more reference to each.
+
+def _mind_the_fork() -> None:
+    """Remember the fork, and keep the runtimes of the parent until this process ends.
+
+    To drop one means to wait for its threads, which are not here: the process would hang or crash
+    at its end. No variable holds for so long, so the interpreter is told of one more reference to
+    each.
     """
     import ctypes  # few programs fork
 
+    global _forked_from
+    if _runtimes and _forked_from is None:
+        _forked_from = os.getppid()
     for runtime in _runtimes:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(runtime))
 
 
-os.register_at_fork(after_in_child=_keep_what_was_inherited)
+os.register_at_fork(after_in_child=_mind_the_fork)
 
 
 def _options(profile: ClientConfigProfile, address: str) -> ClientConnectConfig:
