@@ -94,7 +94,11 @@ USED = """
 from temporalio.client import Client as Plain
 asyncio.run(Plain.connect(os.environ["TEMPORAL_ADDRESS"]))
 """
-OPEN = "loop = asyncio.new_event_loop(); left = loop.run_until_complete(Client.connect())"
+OPEN = """
+loop = asyncio.new_event_loop()
+left = loop.run_until_complete(Client.connect())
+loop.run_until_complete(left.run(TASK))
+"""
 
 
 @pytest.mark.parametrize(
@@ -155,9 +159,7 @@ if __name__ == "__main__":
     assert await printed(site, program, tmp_path) == ["Said."] * 3
 
 
-@pytest.mark.parametrize(
-    "before", [OWN, OPEN], ids=["of a closed one", "of an open one"]
-)
+@pytest.mark.parametrize("before", [OWN, OPEN], ids=["of a closed one", "of an open one"])
 async def test_a_fork_ends_like_any_program(
     site: Installation, tmp_path: Path, before: str
 ) -> None:
