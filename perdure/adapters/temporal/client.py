@@ -3,8 +3,9 @@
 import asyncio
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -134,7 +135,6 @@ async def connected(
         InvalidInput: the address or a file of the connection cannot be used.
         NotAllowed: as for `connect`.
     """
-    refuse_in_a_fork()
     limit_s = CONNECT_WITHIN_S if within_s is None else within_s
     clock, pause, told = asyncio.get_running_loop().time, FIRST_PAUSE_S, False
     began = clock()
@@ -142,20 +142,12 @@ async def connected(
         try:
             # Without this limit, the client would retry a silent server again and again.
             async with asyncio.timeout(limit_s):
-                _runtimes.add(runtime or Runtime.default())
-                client = await Client.connect(
-                    **_options(profile, address),
-                    data_converter=converter,
-                    plugins=plugins,
-                    runtime=runtime,
-                )
+                options = _options(profile, address)
+                connecting = partial(Client.connect, data_converter=converter, plugins=plugins)
+                client = await _with_a_runtime(partial(connecting, **options), runtime)
             if reference is not None:
                 _keep_renewed(client, reference)
             return client
-        except AssertionError as error:  # the program had a runtime of its own before the fork
-            if FORKED not in str(error):
-                raise
-            raise _not_in_a_fork("another one") from error
         # `OSError` includes the timeout; the client raises `RuntimeError` for everything else.
         except (RuntimeError, OSError, ValueError) as error:
             failure = _why(error, address, profile, reference)
@@ -169,6 +161,19 @@ async def connected(
         # Not all at one moment: the workers of a fleet lose their server together.
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+async def _with_a_runtime(
+    connecting: Callable[..., Awaitable[Client]], runtime: Runtime | None
+) -> Client:
+    refuse_in_a_fork()
+    _runtimes.add(runtime or Runtime.default())
+    try:
+        return await connecting(runtime=runtime)
+    except AssertionError as error:  # the program had a runtime of its own before the fork
+        if FORKED not in str(error):
+            raise
+        raise _not_in_a_fork("another one") from error
 
 
 def refuse_in_a_fork() -> None:
