@@ -4,6 +4,7 @@ import sysconfig
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
@@ -14,9 +15,9 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.domain.foundation.names import SEARCH_ATTRIBUTES
 from perdure.gateway.gateway import Gateway
-from perdure.gateway.types import InstallationInfo
+from perdure.gateway.types import InstallationInfo, Waits
 from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
-from tests.gateway.tiny import ADDRESS, DYNAMIC, SHORT, TYPES, Site
+from tests.gateway.tiny import ADDRESS, DYNAMIC, IMPATIENT, LOOKS, TYPES, Site
 
 
 @pytest.fixture(scope="session")
@@ -57,21 +58,24 @@ def journal() -> MemoryJournal:
     return MemoryJournal()
 
 
-MakeGateway = Callable[[Callable[[], Awaitable[Client]]], Gateway]
+class MakeGateway(Protocol):
+    def __call__(
+        self, connect: Callable[[], Awaitable[Client]], waits: Waits = LOOKS
+    ) -> Gateway: ...
 
 
 @pytest.fixture
 def gateway_to(blobs: MemoryBlobs, records: MemoryRecords, journal: MemoryJournal) -> MakeGateway:
     """A gateway over the stores in memory and the given connection."""
 
-    def make(connect: Callable[[], Awaitable[Client]]) -> Gateway:
+    def make(connect: Callable[[], Awaitable[Client]], waits: Waits = LOOKS) -> Gateway:
         return Gateway(
             connect=connect,
             blobs=blobs,
             records=records,  # pyright: ignore[reportArgumentType]  (the part that is used)
             journal=journal,  # pyright: ignore[reportArgumentType]  (the part that is used)
             facts=InstallationInfo(address=ADDRESS, ui_url="http://ui:1/"),
-            waits=SHORT,
+            waits=waits,
         )
 
     return make
@@ -94,6 +98,7 @@ async def site(
         records=records,
         journal=journal,
         gateway=gateway_to(connect),
+        impatient=gateway_to(connect, IMPATIENT),
         workers=AsyncExitStack(),
     )
     try:

@@ -61,7 +61,7 @@ async def test_without_a_worker_the_answer_is_no_ready_worker(site: Site) -> Non
     await site.rest()
 
     with pytest.raises(NoReadyWorker, match="No worker answers"):
-        await site.gateway.verb(run, Answer(gate="g1", choice="a"))
+        await site.impatient.verb(run, Answer(gate="g1", choice="a"))
 
 
 async def test_an_ended_run_refuses_and_says_that_it_ended(site: Site) -> None:
@@ -148,4 +148,4 @@ async def test_open_gates_are_listed_oldest_first_and_unread_ones_named(site: Si
     await eventually(listed)
     assert await mine() == runs
     await site.rest()
-    assert set(runs) <= set((await site.gateway.gates()).unread)
+    assert set(runs) <= set((await site.impatient.gates()).unread)

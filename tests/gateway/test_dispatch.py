@@ -186,7 +186,7 @@ async def test_a_run_that_nobody_takes_says_where_it_lies(site: Site, monkeypatc
     monkeypatch.setattr("perdure.gateway.dispatch.PATIENCE_S", 0)
     queue = tools_queue(await site.records.installation(), await site.records.workspace("/srv/x"))
     await site.client.start_workflow("AgentLoop", id="lost", task_queue=queue)
-    told = (await site.gateway.status("lost")).dispatch
+    told = (await site.impatient.status("lost")).dispatch
     assert f"no worker has taken the run itself from the queue {queue}" in told
     assert told.endswith("Start one with `perdure worker` on the host that has the folder /srv/x.")
     await site.client.get_workflow_handle("lost").terminate()
@@ -209,13 +209,13 @@ async def test_a_run_whose_worker_died_waits_for_another_and_its_code_is_not_bla
     told: list[str] = []
 
     async def follow() -> None:
-        async for _ in site.gateway.events("orphan", on_trouble=told.append):
+        async for _ in site.impatient.events("orphan", on_trouble=told.append):
             pass
 
     following = asyncio.create_task(follow())
 
     async def lies_again() -> str | None:
-        status = await site.gateway.status("orphan")
+        status = await site.impatient.status("orphan")
         assert status.trouble is None
         return status.dispatch if status.dispatch.startswith("no worker has taken") else None
 

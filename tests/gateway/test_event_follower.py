@@ -160,7 +160,7 @@ async def test_events_go_on_when_the_worker_comes_back(site: Site) -> None:
     await site.work()
     run = await site.gateway.start(spec())
     await site.rest()
-    following = asyncio.create_task(collected(site.gateway, run))
+    following = asyncio.create_task(collected(site.impatient, run))
     await asyncio.wait({following}, timeout=1.5)
     assert not following.done()
     await site.work()
@@ -247,7 +247,7 @@ async def _taken(site: Site, run: str, message: AddInput | Pause | Stop) -> bool
     answer within a second is not to be had then.
     """
     try:
-        await site.gateway.verb(run, message)
+        await site.impatient.verb(run, message)
     except NoReadyWorker:
         return False
     except NotAllowed:  # it was taken, and nobody heard in time

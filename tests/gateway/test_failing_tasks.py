@@ -38,7 +38,7 @@ async def test_a_run_of_a_type_that_no_worker_knows_is_found_and_told_in_words(s
     assert f"no worker on its queue knows the workflow type `{UNKNOWN}`" in told.found
     assert "Its workers know" in told.found
     assert f"temporal workflow terminate --workflow-id {run}" in told.cure
-    trouble = (await site.gateway.status(run)).trouble
+    trouble = (await site.impatient.status(run)).trouble
     assert trouble is not None and UNKNOWN in trouble and "terminate" in trouble
     with pytest.raises(NotAllowed, match="knows the workflow type"):
         await site.gateway.repair(run)

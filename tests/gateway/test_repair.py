@@ -31,7 +31,7 @@ async def test_a_run_whose_tasks_fail_is_found_told_and_repaired(site: Site) -> 
     told = {one.run: one for one in (await site.gateway.failing(limit=100)).runs}
     assert "the handler cannot take this" in told[run].found
     assert f"`perdure repair {run}`" in told[run].cure
-    trouble = (await site.gateway.status(run)).trouble
+    trouble = (await site.impatient.status(run)).trouble
     assert trouble is not None and "the handler cannot take this" in trouble
 
     repaired = await site.gateway.repair(run)

@@ -58,7 +58,7 @@ async def test_without_a_worker_the_store_and_the_server_answer_and_say_so(site:
     run = await site.gateway.start(spec())
     await site.gateway.verb(run, Pause())
     await site.rest()
-    status = await site.gateway.status(run)
+    status = await site.impatient.status(run)
 
     assert (status.source, status.lifecycle) == ("store", "paused")
     assert status.goal == "write a haiku"

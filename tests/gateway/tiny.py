@@ -1,7 +1,7 @@
 """Tiny loops that answer the names of the real ones, on a server of their own."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity, workflow
@@ -26,7 +26,8 @@ from perdure.gateway.types import Waits
 from tests.gateway.memory_stores import MemoryBlobs, MemoryJournal, MemoryRecords
 
 ADDRESS = "the test server"
-SHORT = Waits(ready=1, patience=1, query=1, update=1, poll_first=0.05, poll_last=0.2, outage=0.5)
+LOOKS = Waits(ready=1, patience=1, query=10, update=30, poll_first=0.05, poll_last=0.2, outage=0.5)
+IMPATIENT = replace(LOOKS, query=1, update=1)
 TYPES = {
     "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -206,13 +207,17 @@ async def refused() -> None:
 
 @dataclass
 class Site:
-    """One installation: its own queues on the shared server, its own stores."""
+    """One installation: its own queues on the shared server, its own stores.
+
+    `impatient` is for a test whose workers stay silent; an answer may take it too long.
+    """
 
     client: Client
     blobs: MemoryBlobs
     records: MemoryRecords
     journal: MemoryJournal
     gateway: Gateway
+    impatient: Gateway
     workers: AsyncExitStack
 
     async def work(self, *, models: bool = True, tools: bool = True) -> None:
