@@ -10,7 +10,8 @@ from perdure.domain.run.spec import ROOT_RUN, STARTED_BY
 from perdure.domain.specs import RUN_SPEC
 
 LOOPS, SCHEDULES, EXPERIMENTS = "/api/v1/loops", "/api/v1/schedules", "/api/v1/experiments"
-NEWS: dict[str, JsonValue] = {"name": "news", "task": APPROVED, "times": {"every_s": 86_400}}
+# Two installations of one server whose schedules share a name share the ids of a second's starts.
+NEWS: dict[str, JsonValue] = {"name": "own-news", "task": APPROVED, "times": {"every_s": 86_400}}
 ASKER = ("operate", "answer", "execute")
 
 
@@ -36,7 +37,7 @@ async def test_who_made_a_schedule_does_not_approve_for_its_runs(asking: Rest) -
     async with asking.caller(*ASKER) as asker, asking.caller("answer") as other:
         assert (await asker.post(SCHEDULES, json=NEWS)).status_code == 201
         # As by the clock: it is not the asker who triggers it.
-        run = (await asking.client.post(f"{SCHEDULES}/news/trigger")).json()["run"]
+        run = (await asking.client.post(f"{SCHEDULES}/own-news/trigger")).json()["run"]
         _, gate = await gate_of(asking, run)
         path, answer = f"{LOOPS}/{run}/gates/{gate['name']}/answer", {"choice": "approve"}
         own = await asker.post(path, json=answer)
@@ -50,7 +51,7 @@ async def test_who_made_a_schedule_does_not_approve_for_its_runs(asking: Rest) -
 async def test_who_asks_for_a_schedule_or_a_start_of_it_is_noted_first(
     rest: Rest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    access, news = rest.api.services.access, NEWS | {"task": TASK}
+    access, news = rest.api.services.access, NEWS | {"name": "noted-news", "task": TASK}
 
     async def away(*_: object, **__: object) -> None:
         raise StoreError("The database is away.")
@@ -58,14 +59,14 @@ async def test_who_asks_for_a_schedule_or_a_start_of_it_is_noted_first(
     with monkeypatch.context() as broken:
         broken.setattr(access, "note_requester", away)
         assert (await rest.client.post(SCHEDULES, json=news)).status_code == 503
-        assert (await rest.client.get(f"{SCHEDULES}/news")).status_code == 404
+        assert (await rest.client.get(f"{SCHEDULES}/noted-news")).status_code == 404
     assert (await rest.client.post(SCHEDULES, json=news)).status_code == 201
     async with rest.caller(*ASKER) as asker:
-        before = await access.requesters(["schedule news"])
+        before = await access.requesters(["schedule noted-news"])
         with monkeypatch.context() as broken:
             broken.setattr(access, "settle_start", away)
-            assert (await asker.post(f"{SCHEDULES}/news/trigger")).status_code == 503
-        assert len(await access.requesters(["schedule news"]) - before) == 1
+            assert (await asker.post(f"{SCHEDULES}/noted-news/trigger")).status_code == 503
+        assert len(await access.requesters(["schedule noted-news"]) - before) == 1
 
 
 async def test_who_asked_for_an_experiment_does_not_approve_for_its_trials(asking: Rest) -> None:
