@@ -40,6 +40,8 @@ async def _out_of_budget(lab: Lab) -> str:
 async def _begins_again(lab: Lab, id: str, how: str) -> None:
     client = lab.site.client
     if how == "copied":
+        # It has noted its end; the server refuses another of its id until that end arrives there.
+        await client.get_workflow_handle(id).result()
         await start_like(client, id, name=id)
     else:
         described = await client.get_workflow_handle(id).describe()
