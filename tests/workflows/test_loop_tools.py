@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 import yaml
 from agent_runs import call, calls, results, script, task
+from holding import HELD, Holding
 from installation import Installation
 from loop_scripts import APPROVED, PAIR, STAGES
 from pydantic import JsonValue
@@ -188,8 +189,10 @@ async def test_a_repeated_start_is_one_run(looped: Installation) -> None:
 
 @pytest.mark.long
 async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
-    looped: Installation,
+    looped: Installation, holding: Holding
 ) -> None:
+    # None of them ends before the last has begun: it would give back what it did not spend.
+    held = {"when": {"role": "writer"}, "text": "Rust is iron oxide.", "delay_s": HELD, "times": 9}
     many = calls(
         *(
             call("loop_start", definition="pair", goal=f"say {n}", parameters=TOPIC)
@@ -197,13 +200,17 @@ async def test_loops_are_paid_from_the_envelope_of_the_run_that_starts_them(
         )
     )
     run = await looped.start(
-        task(tools=ASKING, budget={"depth": 2, "cost_usd": 0.2}), played(many, DONE)
+        task(tools=ASKING, budget={"depth": 2, "cost_usd": 0.2}), played(many, DONE, held)
     )
     result = await looped.gateway.result(run)
     assert result.outcome == "accepted"
-    limits = [spec.budget.cost_usd for _, spec in await started_by(looped, run)]
+    below = await started_by(looped, run)
+    limits = [spec.budget.cost_usd for _, spec in below]
     assert len(limits) == 5
     assert all(limits) and sum(limit for limit in limits if limit) <= Decimal("0.2")
+    holding.release()
+    for one, _ in below:
+        assert (await looped.gateway.result(one)).outcome == "accepted"
 
 
 @pytest.mark.long
